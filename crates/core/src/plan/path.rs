@@ -114,7 +114,7 @@ mod tests {
             ("a\nb", BadPath::Control),
             (".g\u{200c}it/x", BadPath::Control),
             ("a\\b", BadPath::Odd),
-            ("a:b", BadPath::Odd),
+            ("ab:c", BadPath::Odd),
             ("a.", BadPath::Odd),
         ] {
             assert_eq!(check(path), Err(why), "{path:?}");
