@@ -3,6 +3,7 @@
 //! give the same state. Shells feed it facts and perform the duties that it derives.
 
 pub mod ids;
+pub mod link;
 pub mod outcome;
 pub mod plan;
 pub mod team;

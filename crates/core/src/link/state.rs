@@ -1,0 +1,110 @@
+//! Where a link stands: its lease (valid or not) crossed with its connection (there or not), and
+//! every arrow between. Not here: where the lease's end comes from (`pulse`), what is sent (`outbound`).
+//!
+//! ```text
+//! Down     ── Attached ──▶ Proving                     Proving  ── Answered ──▶ Up         Up
+//! Proving  ── Detached ──▶ Down                        Proving  ── patience ──▶ Down       HangUp
+//! Up       ── Answered ──▶ Up (a later end)            Up       ── end ───────▶ Proving    Down
+//! Up       ── Detached ──▶ Severed                     Up       ── end, patience ▶ Down    Down, HangUp
+//! Severed  ── Attached ──▶ Up                          Severed  ── end ───────▶ Down       Down
+//! Proving, Up ── Attached ──▶ the same, with the patience of the newer connection
+//! ```
+//! A connection that was silent for a TTL is given up by both ends, and frames that still come on it
+//! are not taken: no lease grows again after its end but through a new attachment, hence adoption.
+
+use super::{Event, Millis};
+
+/// Where the link stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// No lease, no connection.
+    Down {
+        /// When the lease ran out, or the link was made.
+        since: Millis,
+    },
+    /// A connection on which nothing was answered yet, and no lease.
+    Proving {
+        /// When the lease ran out, or the link was made.
+        since: Millis,
+        /// When the connection is given up.
+        patience: Millis,
+    },
+    /// A connection and a lease.
+    Up {
+        /// When the lease runs out unless another heartbeat is answered.
+        until: Millis,
+        /// The connection is not given up before this, even if the lease runs out.
+        patience: Millis,
+    },
+    /// The connection is gone, the lease has not run out yet.
+    Severed {
+        /// When it does.
+        until: Millis,
+    },
+}
+
+/// What can move it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Input {
+    /// A new connection, to be given up at `patience` if nothing is answered on it.
+    Attached { patience: Millis },
+    /// The connection is gone.
+    Detached,
+    /// A heartbeat was answered; the lease reaches to `until`.
+    Answered { until: Millis },
+    /// It is now this late.
+    Time(Millis),
+}
+
+impl State {
+    /// The next state, and what the shell must hear of.
+    pub(super) fn step(self, input: Input) -> (Self, &'static [Event]) {
+        use Input::{Answered, Attached, Detached, Time};
+        match (self, input) {
+            (Self::Down { since } | Self::Proving { since, .. }, Attached { patience }) => {
+                (Self::Proving { since, patience }, &[])
+            }
+            (Self::Up { until, .. } | Self::Severed { until }, Attached { patience }) => {
+                (Self::Up { until, patience }, &[])
+            }
+            (Self::Proving { since, .. }, Detached) => (Self::Down { since }, &[]),
+            (Self::Up { until, .. }, Detached) => (Self::Severed { until }, &[]),
+            (Self::Proving { patience, .. }, Answered { until }) => {
+                (Self::Up { until, patience }, &[Event::Up])
+            }
+            (Self::Up { until, patience }, Answered { until: later }) => {
+                (Self::Up { until: until.max(later), patience }, &[])
+            }
+            (Self::Proving { since, patience }, Time(now)) if now >= patience => {
+                (Self::Down { since }, &[Event::HangUp])
+            }
+            (Self::Up { until, patience }, Time(now)) if now >= until.max(patience) => {
+                (Self::Down { since: until }, &[Event::Down, Event::HangUp])
+            }
+            (Self::Up { until, patience }, Time(now)) if now >= until => {
+                (Self::Proving { since: until, patience }, &[Event::Down])
+            }
+            (Self::Severed { until }, Time(now)) if now >= until => {
+                (Self::Down { since: until }, &[Event::Down])
+            }
+            (Self::Down { .. } | Self::Severed { .. }, Detached | Answered { .. }) | (_, Time(_)) => {
+                (self, &[])
+            }
+        }
+    }
+
+    /// When time alone moves it.
+    pub(super) fn deadline(self) -> Option<Millis> {
+        match self {
+            Self::Down { .. } => None,
+            Self::Proving { patience, .. } => Some(patience),
+            Self::Up { until, .. } | Self::Severed { until } => Some(until),
+        }
+    }
+
+    /// Whether there is a connection that has not been given up.
+    #[must_use]
+    pub fn connected(self) -> bool {
+        matches!(self, Self::Proving { .. } | Self::Up { .. })
+    }
+}
