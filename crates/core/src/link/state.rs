@@ -108,3 +108,56 @@ impl State {
         matches!(self, Self::Proving { .. } | Self::Up { .. })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SINCE: Millis = Millis(100);
+    const PATIENCE: Millis = Millis(1_000);
+    const UNTIL: Millis = Millis(2_000);
+    const DOWN: State = State::Down { since: SINCE };
+    const PROVING: State = State::Proving { since: SINCE, patience: PATIENCE };
+    const UP: State = State::Up { until: UNTIL, patience: PATIENCE };
+    const SEVERED: State = State::Severed { until: UNTIL };
+
+    #[test]
+    fn every_arrow() {
+        let attached = Input::Attached { patience: Millis(5_000) };
+        let answered = Input::Answered { until: Millis(3_000) };
+        let table: &[(State, Input, State, &[Event])] = &[
+            (DOWN, attached, State::Proving { since: SINCE, patience: Millis(5_000) }, &[]),
+            (DOWN, Input::Detached, DOWN, &[]),
+            (DOWN, answered, DOWN, &[]),
+            (DOWN, Input::Time(Millis(9_999)), DOWN, &[]),
+            (PROVING, attached, State::Proving { since: SINCE, patience: Millis(5_000) }, &[]),
+            (PROVING, Input::Detached, DOWN, &[]),
+            (PROVING, answered, State::Up { until: Millis(3_000), patience: PATIENCE }, &[Event::Up]),
+            (PROVING, Input::Time(Millis(999)), PROVING, &[]),
+            (PROVING, Input::Time(PATIENCE), DOWN, &[Event::HangUp]),
+            (UP, attached, State::Up { until: UNTIL, patience: Millis(5_000) }, &[]),
+            (UP, Input::Detached, SEVERED, &[]),
+            (UP, answered, State::Up { until: Millis(3_000), patience: PATIENCE }, &[]),
+            (UP, Input::Answered { until: SINCE }, UP, &[]),
+            (UP, Input::Time(Millis(1_999)), UP, &[]),
+            (UP, Input::Time(UNTIL), State::Down { since: UNTIL }, &[Event::Down, Event::HangUp]),
+            (SEVERED, attached, State::Up { until: UNTIL, patience: Millis(5_000) }, &[]),
+            (SEVERED, Input::Detached, SEVERED, &[]),
+            (SEVERED, answered, SEVERED, &[]),
+            (SEVERED, Input::Time(Millis(1_999)), SEVERED, &[]),
+            (SEVERED, Input::Time(UNTIL), State::Down { since: UNTIL }, &[Event::Down]),
+        ];
+        for (from, input, to, events) in table {
+            assert_eq!(from.step(*input), (*to, *events), "{from:?} {input:?}");
+        }
+    }
+
+    #[test]
+    fn a_younger_connection_outlives_the_lease() {
+        let young = State::Up { until: PATIENCE, patience: UNTIL };
+        let proving = State::Proving { since: PATIENCE, patience: UNTIL };
+        assert_eq!(young.step(Input::Time(PATIENCE)), (proving, &[Event::Down][..]));
+        let down = State::Down { since: PATIENCE };
+        assert_eq!(young.step(Input::Time(UNTIL)), (down, &[Event::Down, Event::HangUp][..]));
+    }
+}
