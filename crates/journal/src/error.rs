@@ -114,6 +114,8 @@ pub enum Error {
         path: PathBuf,
         /// The database's word.
         source: Arc<dyn StdError + Send + Sync>,
+        /// Whether it may be otherwise a moment later.
+        passing: bool,
     },
     /// A fault that was asked for at a fault point, before anything was stored.
     #[error("fault injected at {point}: nothing was stored, repeating is safe")]
@@ -131,9 +133,10 @@ impl Error {
     #[must_use]
     pub fn doubt(&self) -> Doubt {
         match self {
-            Self::Full { .. } | Self::Busy { .. } | Self::Store { .. } | Self::Injected { .. } => {
-                Doubt::Retry
-            }
+            Self::Full { .. }
+            | Self::Busy { .. }
+            | Self::Store { passing: true, .. }
+            | Self::Injected { .. } => Doubt::Retry,
             Self::Unknown { .. } => Doubt::Unknown,
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound
@@ -146,6 +149,7 @@ impl Error {
             Self::Fenced { .. }
             | Self::OutOfSequence { .. }
             | Self::Oversized { .. }
+            | Self::Store { passing: false, .. }
             | Self::Damaged { .. }
             | Self::Newer { .. }
             | Self::Foreign { .. }
@@ -183,7 +187,7 @@ impl Error {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Self::Damaged { path, detail: source.to_string() }
             }
-            _ => Self::Store { path, source: Arc::new(source) },
+            code => Self::Store { path, source: Arc::new(source), passing: code.is_some_and(is_passing) },
         }
     }
 
@@ -195,6 +199,19 @@ impl Error {
             other => Self::Unknown { detail: other.to_string() },
         }
     }
+}
+
+/// The device, memory or open files may recover; a read-only file or a wrong statement does not.
+fn is_passing(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::SystemIoFailure
+            | ErrorCode::OutOfMemory
+            | ErrorCode::CannotOpen
+            | ErrorCode::FileLockingProtocolFailed
+            | ErrorCode::OperationInterrupted
+            | ErrorCode::SchemaChanged
+    )
 }
 
 #[cfg(test)]
@@ -230,9 +247,9 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_final() {
+    fn damage_and_a_read_only_file_are_final() {
         let path = Path::new("journal.db");
-        for code in [ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB] {
+        for code in [ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB, ffi::SQLITE_READONLY] {
             assert_eq!(Error::sqlite(path, failure(code)).doubt(), Doubt::Final);
         }
     }

@@ -209,3 +209,40 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.push(suffix);
     PathBuf::from(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use tempfile::tempdir;
+
+    use super::*;
+
+    const FIRST: &str = "CREATE TABLE a (x INTEGER) STRICT; INSERT INTO a VALUES (7);";
+
+    fn read(path: &Path, sql: &str) -> i64 {
+        open(path).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn an_older_schema_is_brought_up_with_what_it_holds() {
+        let dir = tempdir().unwrap();
+        let path = dir.path().join("journal.db");
+        prepare(&path, &[FIRST]).unwrap();
+        let steps = [FIRST, "ALTER TABLE a ADD COLUMN y INTEGER DEFAULT 1;", "UPDATE a SET y = x + y;"];
+        prepare(&path, &steps).unwrap();
+        assert_eq!(read(&path, "SELECT y FROM a"), 8);
+        assert_eq!(read(&path, "PRAGMA user_version"), 3);
+        prepare(&path, &steps).unwrap();
+        assert_eq!(read(&path, "SELECT y FROM a"), 8, "done once");
+    }
+
+    #[test]
+    fn a_migration_that_fails_half_way_changes_nothing() {
+        let dir = tempdir().unwrap();
+        let path = dir.path().join("journal.db");
+        prepare(&path, &[FIRST]).unwrap();
+        let broken = [FIRST, "UPDATE a SET x = 8;", "UPDATE nowhere SET x = 9;"];
+        assert!(prepare(&path, &broken).is_err());
+        assert_eq!(read(&path, "SELECT x FROM a"), 7);
+        assert_eq!(read(&path, "PRAGMA user_version"), 1);
+    }
+}

@@ -53,18 +53,13 @@ impl Store for Sqlite {
         self.ours(self.connection.execute_batch("BEGIN IMMEDIATE"))?;
         // A newer release may have migrated the file under us.
         let known = i64::try_from(schema::MIGRATIONS.len()).unwrap_or(i64::MAX);
-        let found = self.ours(schema::version(&self.connection));
-        match found {
-            Ok(found) if found == known => Ok(()),
-            Ok(found) => {
-                self.rollback();
-                Err(Error::Newer { path: self.path.clone(), found, known })
-            }
-            Err(error) => {
-                self.rollback();
-                Err(error)
-            }
-        }
+        let refused = match self.ours(schema::version(&self.connection)) {
+            Ok(found) if found == known => return Ok(()),
+            Ok(found) => Error::Newer { path: self.path.clone(), found, known },
+            Err(error) => error,
+        };
+        self.rollback();
+        Err(refused)
     }
 
     fn commit(&mut self) -> Result<(), Error> {
@@ -258,4 +253,105 @@ fn signed(number: u64) -> i64 {
 
 fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ensemble_core::ids::RunId;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::Doubt;
+
+    fn store() -> (TempDir, Sqlite) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.db");
+        schema::prepare(&path, schema::MIGRATIONS).unwrap();
+        let store = Sqlite::open(&path).unwrap();
+        (dir, store)
+    }
+
+    fn run() -> Stream {
+        Stream::Run(RunId::from_parts(1, 1))
+    }
+
+    fn fact(bytes: usize) -> NewFact {
+        NewFact { kind: "noted".to_owned(), version: 1, body: "x".repeat(bytes), time_ms: 1 }
+    }
+
+    #[test]
+    fn a_full_disk_stores_nothing_of_the_batch_and_harms_nothing_else() {
+        let (_dir, mut store) = store();
+        store.begin().unwrap();
+        store.claim(&run(), Epoch(0)).unwrap();
+        store.append(&run(), Epoch(1), Seq(0), &[fact(10)]).unwrap();
+        store.commit().unwrap();
+
+        store.connection.pragma_update(None, "max_page_count", 20).unwrap();
+        store.begin().unwrap();
+        let full = store.append(&run(), Epoch(1), Seq(1), &[fact(10), fact(1_000_000)]).unwrap_err();
+        store.rollback();
+        assert!(matches!(full, Error::Full { .. }), "{full}");
+        assert_eq!(full.doubt(), Doubt::Retry);
+        assert_eq!(store.last_seq(&run()).unwrap(), Seq(1));
+
+        store.begin().unwrap();
+        assert_eq!(store.append(&run(), Epoch(1), Seq(1), &[fact(10)]).unwrap(), Seq(2));
+        store.commit().unwrap();
+        assert_eq!(store.last_seq(&run()).unwrap(), Seq(2));
+    }
+
+    #[test]
+    fn another_writer_that_does_not_end_is_told_as_busy() {
+        let (_dir, mut store) = store();
+        let mut other = Sqlite::open(&store.path).unwrap();
+        other.connection.busy_timeout(Duration::ZERO).unwrap();
+        store.begin().unwrap();
+        let busy = other.begin().unwrap_err();
+        assert!(matches!(busy, Error::Busy { .. }), "{busy}");
+        assert_eq!(busy.doubt(), Doubt::Retry);
+        store.rollback();
+        other.begin().unwrap();
+    }
+
+    #[test]
+    fn a_refused_write_leaves_the_transaction_as_it_was() {
+        let (_dir, mut store) = store();
+        store.begin().unwrap();
+        store.claim(&run(), Epoch(0)).unwrap();
+        store.claim(&run(), Epoch(0)).unwrap_err();
+        store.append(&run(), Epoch(1), Seq(1), &[fact(1)]).unwrap_err();
+        store.append(&run(), Epoch(1), Seq(0), &[fact(1)]).unwrap();
+        store.commit().unwrap();
+        assert_eq!(store.last_seq(&run()).unwrap(), Seq(1));
+    }
+
+    #[test]
+    fn only_commits_of_others_count_as_changes() {
+        let (_dir, mut store) = store();
+        let mut other = Sqlite::open(&store.path).unwrap();
+        assert!(store.changed_elsewhere().unwrap(), "nothing is known at first");
+        for (value, by_other) in [(1, false), (2, true), (3, false)] {
+            let writer = if by_other { &mut other } else { &mut store };
+            writer.begin().unwrap();
+            writer.set_cursor("a", value).unwrap();
+            writer.commit().unwrap();
+            assert_eq!(store.changed_elsewhere().unwrap(), by_other);
+        }
+    }
+
+    #[test]
+    fn each_connection_is_durable_and_a_reader_only_reads() {
+        let (_dir, store) = store();
+        let mut reader = Sqlite::open_reader(&store.path).unwrap();
+        for connection in [&store.connection, &reader.connection] {
+            let setting =
+                |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+            assert_eq!((setting("synchronous"), setting("foreign_keys")), (2, 1));
+            assert_eq!(setting("busy_timeout"), 10_000);
+        }
+        assert!(reader.begin().and_then(|()| reader.set_cursor("a", 1)).is_err());
+    }
 }

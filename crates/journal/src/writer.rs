@@ -237,3 +237,158 @@ fn refuse(group: Vec<Box<dyn Write>>, error: &Error) {
         write.answer(Err(error.clone()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ensemble_core::ids::{Epoch, Seq};
+    use tokio::task::JoinHandle;
+
+    use super::*;
+    use crate::{Doubt, NewFact, Row, Stream, StreamInfo};
+
+    /// A store that knows cursors only: their names say what becomes of them. It logs what it is
+    /// asked, and before its first commit it waits until it is let go.
+    struct Scripted {
+        log: Arc<Mutex<Vec<String>>>,
+        gate: Option<Receiver<()>>,
+        unsure: bool,
+    }
+
+    impl Scripted {
+        fn note(&self, what: &str) {
+            self.log.lock().unwrap().push(what.to_owned());
+        }
+    }
+
+    impl Store for Scripted {
+        fn begin(&mut self) -> Result<(), Error> {
+            self.note("begin");
+            Ok(())
+        }
+        fn commit(&mut self) -> Result<(), Error> {
+            if let Some(gate) = self.gate.take() {
+                gate.recv().unwrap();
+            }
+            self.note("commit");
+            if self.unsure { Err(Error::Unknown { detail: "scripted".to_owned() }) } else { Ok(()) }
+        }
+        fn rollback(&mut self) {
+            self.note("rollback");
+        }
+        fn set_cursor(&mut self, name: &str, _: u64) -> Result<(), Error> {
+            self.note(name);
+            match name {
+                "refused" => Err(Error::Injected { point: "scripted" }),
+                "large" => Err(Error::Full { path: "scripted".into() }),
+                "unsure" => {
+                    self.unsure = true;
+                    Ok(())
+                }
+                _ => Ok(()),
+            }
+        }
+        fn claim(&mut self, _: &Stream, _: Epoch) -> Result<Epoch, Error> {
+            Err(Error::Closed)
+        }
+        fn append(&mut self, _: &Stream, _: Epoch, _: Seq, _: &[NewFact]) -> Result<Seq, Error> {
+            Err(Error::Closed)
+        }
+        fn changed_elsewhere(&mut self) -> Result<bool, Error> {
+            Err(Error::Closed)
+        }
+        fn epoch(&mut self, _: &Stream) -> Result<Epoch, Error> {
+            Err(Error::Closed)
+        }
+        fn last_seq(&mut self, _: &Stream) -> Result<Seq, Error> {
+            Err(Error::Closed)
+        }
+        fn read(&mut self, _: &Stream, _: Seq, _: usize) -> Result<Vec<Row>, Error> {
+            Err(Error::Closed)
+        }
+        fn streams(&mut self) -> Result<Vec<StreamInfo>, Error> {
+            Err(Error::Closed)
+        }
+        fn cursor(&mut self, _: &str) -> Result<Option<u64>, Error> {
+            Err(Error::Closed)
+        }
+    }
+
+    fn send(writer: &Arc<Writer>, name: &'static str, bytes: usize) -> JoinHandle<Result<(), Error>> {
+        let writer = Arc::clone(writer);
+        tokio::spawn(
+            async move { writer.write(bytes, move |store| store.set_cursor(name, 0), |()| Ok(())).await },
+        )
+    }
+
+    /// Sends `first`, and while it is being stored the others; returns what each heard and the log.
+    async fn gathered(others: &[&'static str]) -> (Vec<Result<(), Error>>, Vec<String>) {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (open, gate) = mpsc::channel();
+        let store = Scripted { log: Arc::clone(&log), gate: Some(gate), unsure: false };
+        let (elsewhere, _receiver) = watch::channel(());
+        let writer = Arc::new(Writer::start(Box::new(store), elsewhere).unwrap());
+        let first = send(&writer, "first", 0);
+        while log.lock().unwrap().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let others: Vec<_> = others.iter().map(|name| send(&writer, name, 0)).collect();
+        while writer.permits.available_permits() + 1 + others.len() > QUEUE_UNITS {
+            tokio::task::yield_now().await;
+        }
+        open.send(()).unwrap();
+        first.await.unwrap().unwrap();
+        let mut heard = Vec::new();
+        for other in others {
+            heard.push(other.await.unwrap());
+        }
+        writer.close().await;
+        let log = log.lock().unwrap().split_off(3);
+        (heard, log)
+    }
+
+    #[tokio::test]
+    async fn what_gathers_is_committed_together_and_a_refused_write_refuses_only_itself() {
+        let (heard, log) = gathered(&["a", "refused", "b"]).await;
+        assert_eq!(log, ["begin", "a", "refused", "b", "commit"]);
+        assert!(heard[0].is_ok() && heard[2].is_ok());
+        assert!(matches!(heard[1], Err(Error::Injected { .. })));
+    }
+
+    #[tokio::test]
+    async fn one_that_finds_no_space_does_not_keep_the_others_from_being_stored() {
+        let (heard, log) = gathered(&["a", "large", "b"]).await;
+        let alone = ["begin", "a", "commit", "begin", "large", "rollback", "begin", "b", "commit"];
+        assert_eq!(log, [&["begin", "a", "large", "rollback"], &alone[..]].concat());
+        assert!(heard[0].is_ok() && heard[2].is_ok());
+        assert!(matches!(heard[1], Err(Error::Full { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_commit_in_doubt_is_told_to_all_and_never_repeated() {
+        let (heard, log) = gathered(&["a", "unsure", "b"]).await;
+        assert_eq!(log, ["begin", "a", "unsure", "b", "commit"]);
+        assert!(heard.iter().all(|answer| answer.as_ref().is_err_and(|e| e.doubt() == Doubt::Unknown)));
+    }
+
+    #[tokio::test]
+    async fn the_queue_is_bounded_by_what_it_weighs() {
+        let (open, gate) = mpsc::channel();
+        let store = Scripted { log: Arc::default(), gate: Some(gate), unsure: false };
+        let (elsewhere, _receiver) = watch::channel(());
+        let writer = Arc::new(Writer::start(Box::new(store), elsewhere).unwrap());
+        let large = send(&writer, "a", MAX_BATCH_BYTES);
+        while writer.permits.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let small = writer.write(0, |store| store.set_cursor("b", 0), |()| Ok(()));
+        tokio::pin!(small);
+        tokio::select! {
+            biased;
+            _ = &mut small => panic!("there was no room for it"),
+            () = tokio::task::yield_now() => {}
+        }
+        open.send(()).unwrap();
+        large.await.unwrap().unwrap();
+        small.await.unwrap();
+    }
+}

@@ -90,7 +90,8 @@ fn a_database_of_something_else_is_refused() {
 async fn damage_is_refused() {
     let whole = written().await;
     let bytes = fs::read(whole.path().join("journal.db")).unwrap();
-    let damages: [(&str, fn(&mut Vec<u8>)); 4] = [
+    type Damage = fn(&mut Vec<u8>);
+    let damages: [(&str, Damage); 4] = [
         ("other text", |bytes| *bytes = b"this is no database".to_vec()),
         ("header", |bytes| bytes[..16].fill(0)),
         ("cut", |bytes| bytes.truncate(bytes.len() / 2)),

@@ -4,7 +4,7 @@ use ensemble_core::ids::{Epoch, ProjectId, Seq};
 use ensemble_journal::{Doubt, Error, Journal, MAX_FACTS, Stream};
 use tempfile::tempdir;
 
-use crate::{assert_in_order, bodies, fact, facts, run};
+use crate::{LONG, assert_in_order, bodies, fact, facts, run};
 
 #[tokio::test]
 async fn a_claim_fences_the_owner_before() {
@@ -146,6 +146,20 @@ async fn what_was_written_is_there_after_a_new_start() {
     assert_eq!(journal.epoch(&project).await.unwrap(), Epoch(1));
     assert_eq!(bodies(&journal.read(&project, Seq(1), 10).await.unwrap()), ["b"]);
     assert_eq!(journal.read(&project, Seq(0), 1).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_caller_that_stops_waiting_does_not_stop_the_write() {
+    let dir = tempdir().unwrap();
+    let journal = Journal::open(dir.path()).unwrap();
+    let stream = run(1);
+    let epoch = journal.claim(&stream, Epoch(0)).await.unwrap();
+    tokio::select! {
+        biased;
+        _ = journal.append(&stream, epoch, Seq(0), facts(&["a"])) => {}
+        () = std::future::ready(()) => {}
+    }
+    assert!(journal.wait_beyond(&stream, Seq(0), LONG).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
