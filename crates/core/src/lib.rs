@@ -5,6 +5,7 @@
 pub mod brief;
 pub mod ids;
 pub mod link;
+pub mod message;
 pub mod outcome;
 pub mod placement;
 pub mod plan;
