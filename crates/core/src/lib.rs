@@ -5,5 +5,6 @@
 pub mod ids;
 pub mod outcome;
 pub mod plan;
+pub mod source;
 pub mod team;
 pub mod text;
