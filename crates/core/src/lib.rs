@@ -10,5 +10,6 @@ pub mod outcome;
 pub mod placement;
 pub mod plan;
 pub mod run;
+pub mod source;
 pub mod team;
 pub mod text;
