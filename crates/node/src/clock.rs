@@ -8,7 +8,8 @@ use nix::time::{ClockId, clock_gettime};
 
 /// Milliseconds since the machine started, suspensions included.
 pub(crate) fn boot_time() -> Millis {
-    let ms = clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(0, |t| t.tv_sec() * 1000 + t.tv_nsec() / 1_000_000);
+    let ms =
+        clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(0, |t| t.tv_sec() * 1000 + t.tv_nsec() / 1_000_000);
     Millis(u64::try_from(ms).unwrap_or_default())
 }
 

@@ -17,6 +17,7 @@ use crate::{
     Error, clock,
     error::DoingTo,
     folder::{self, Folder},
+    mirrors::Mirrors,
 };
 
 /// The directories of this node: its own, and those that it has adopted.
@@ -31,6 +32,7 @@ pub struct Home {
 pub(crate) struct Held {
     path: PathBuf,
     id: NodeId,
+    mirrors: Mirrors,
     _lock: File,
 }
 
@@ -87,9 +89,19 @@ impl Home {
         &self.adopted
     }
 
-    /// The attempt's directory, wherever one of this key lies.
-    pub(crate) fn find(&self, key: &AttemptKey) -> Option<Folder> {
-        self.all().map(|held| held.folder(key)).find(Folder::exists)
+    /// The attempt's directory, wherever one of this key lies, and the mirrors beside it.
+    pub(crate) fn find(&self, key: &AttemptKey) -> Option<(Folder, Mirrors)> {
+        let places = self.all().map(|held| (held.folder(key), held.mirrors().clone()));
+        places.into_iter().find(|(folder, _)| folder.exists())
+    }
+
+    /// All attempts that have a directory, with the mirrors beside it.
+    pub(crate) fn attempts(&self) -> Result<Vec<(Folder, Mirrors)>, Error> {
+        let mut all = Vec::new();
+        for held in self.all() {
+            all.extend(folder::list(&held.path)?.into_iter().map(|folder| (folder, held.mirrors.clone())));
+        }
+        Ok(all)
     }
 
     /// A new incarnation, higher than every one before it: the wall clock, unless that went back.
@@ -122,7 +134,8 @@ impl Held {
             let folder = path.join(folder);
             fs::create_dir_all(&folder).doing_to("make the folder", &folder)?;
         }
-        Ok(Some(Self { path, id, _lock: lock }))
+        let mirrors = Mirrors::new(path.join("mirrors"));
+        Ok(Some(Self { path, id, mirrors, _lock: lock }))
     }
 
     pub(crate) fn id(&self) -> &NodeId {
@@ -133,17 +146,12 @@ impl Held {
         self.path.join("outbox.db")
     }
 
-    pub(crate) fn mirrors(&self) -> PathBuf {
-        self.path.join("mirrors")
+    pub(crate) fn mirrors(&self) -> &Mirrors {
+        &self.mirrors
     }
 
     pub(crate) fn folder(&self, key: &AttemptKey) -> Folder {
         Folder::of(&self.path, key)
-    }
-
-    /// The attempts that have a directory here.
-    pub(crate) fn attempts(&self) -> Result<Vec<Folder>, Error> {
-        folder::list(&self.path)
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use ensemble_core::{
     ids::{Incarnation, NodeId},
-    link::{AttemptKey, Config, Event, Frame, Link, Millis, Side},
+    link::{AttemptKey, Config, Event, Frame, Link, Millis, Rejected, Side},
     message::{Ended, Hello, PROTOCOL, ToCoordinator, ToNode, Welcome},
 };
 use ensemble_proto::wire_node_frame;
@@ -20,12 +20,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::{
-    Dial, Error, clock, fault,
-    node,
-    outbox::OutboxHandle,
-    restart::backoff,
-};
+use crate::{Dial, Error, clock, fault, node, outbox::OutboxHandle, restart::backoff};
 pub(crate) use connection::Attached;
 
 /// Pauses between two dials.
@@ -82,20 +77,15 @@ pub(crate) enum Msg {
     Loaded(Option<Box<Ended>>),
 }
 
-/// Bodies of both directions: the machine holds one kind.
-#[derive(Clone, Debug)]
-pub(crate) enum Word {
-    Ours(ToCoordinator),
-    Theirs(ToNode),
-}
-
 pub(crate) struct State {
     arguments: Arguments,
-    machine: Link<Word>,
+    machine: Link<ToCoordinator, ToNode>,
     connection: Option<connection::Connection>,
     /// Connections made so far, the current one's number.
     number: u64,
     failures: u32,
+    /// Whether the node was told last that there is a connection.
+    told: bool,
     /// Ends to tell, oldest first; bounded by what the outbox holds.
     reports: VecDeque<AttemptKey>,
     loading: usize,
@@ -115,8 +105,7 @@ impl Actor for CoordinatorLink {
         arguments: Arguments,
     ) -> Result<State, ActorProcessingErr> {
         let ttl = Millis(u64::try_from(arguments.ttl.as_millis()).unwrap_or(u64::MAX));
-        let machine =
-            Link::new(Config::of(Side::Holder, ttl), arguments.incarnation, clock::boot_time());
+        let machine = Link::new(Config::of(Side::Holder, ttl), arguments.incarnation, clock::boot_time());
         myself.send_message(Msg::Dial)?;
         Ok(State {
             arguments,
@@ -124,6 +113,7 @@ impl Actor for CoordinatorLink {
             connection: None,
             number: 0,
             failures: 0,
+            told: false,
             reports: VecDeque::new(),
             loading: 0,
             permits: Arc::new(Semaphore::new(PERMITS)),
@@ -191,7 +181,8 @@ impl State {
         let Attached { welcome, sender, stream } = attached;
         let Welcome { coordinator, protocol, greeting } = welcome;
         if protocol != PROTOCOL {
-            let why = format!("{coordinator} speaks protocol {protocol}, this node {PROTOCOL}; use one version");
+            let why =
+                format!("{coordinator} speaks protocol {protocol}, this node {PROTOCOL}; use one version");
             return self.dial_later(myself, &why);
         }
         let fresh = self.machine.peer() != Some(greeting.from);
@@ -217,15 +208,10 @@ impl State {
         if number != self.number || self.connection.is_none() {
             return;
         }
-        let Frame { seq, ack, body, heartbeat, answer } = frame;
-        let frame = Frame { seq, ack, body: body.map(Word::Theirs), heartbeat, answer };
         let received = self.machine.receive(frame, clock::boot_time());
         for word in received.bodies {
-            if let Word::Theirs(word) = word {
-                let _ = self.arguments.node.send_message(node::Msg::Heard(Box::new(word), permit.clone()));
-            }
+            let _ = self.arguments.node.send_message(node::Msg::Heard(Box::new(word), permit.clone()));
         }
-        use ensemble_core::link::Rejected;
         if let Some(why @ (Rejected::Malformed | Rejected::NeverSent)) = received.rejected {
             self.hang_up(myself, &why.to_string());
         }
@@ -234,7 +220,7 @@ impl State {
     /// A queue that is full although ends leave room in it: the coordinator acknowledges nothing.
     /// After the next attachment both sides derive anew what is owed.
     fn say(&mut self, myself: &ActorRef<Msg>, word: ToCoordinator) {
-        if self.machine.send(Word::Ours(word)).is_err() {
+        if self.machine.send(word).is_err() {
             self.hang_up(myself, "the coordinator acknowledges nothing");
         }
     }
@@ -260,33 +246,25 @@ impl State {
             }
         }
         for frame in self.machine.outgoing(now) {
-            if let Err(error) = self.send(frame) {
+            if let Err(error) = self.send(&frame) {
                 self.hang_up(myself, &error.to_string());
                 break;
             }
         }
         let up = self.connection.is_some();
-        let _ = self.arguments.node.send_message(node::Msg::Link { up, idle: self.idle() });
+        if std::mem::replace(&mut self.told, up) != up {
+            let _ = self.arguments.node.send_message(node::Msg::Link(up));
+        }
         self.wake = self.machine.next_wake(now).map(|wake| {
             let pause = Duration::from_millis(wake.0.saturating_sub(now.0).max(1));
             later(myself, pause, || Msg::Wake)
         });
     }
 
-    /// Whether everything that was said has been acknowledged.
-    fn idle(&self) -> bool {
-        self.machine.in_flight() + self.machine.queued() + self.reports.len() + self.loading == 0
-    }
-
-    fn send(&self, frame: Frame<Word>) -> Result<(), Error> {
+    fn send(&self, frame: &Frame<ToCoordinator>) -> Result<(), Error> {
         let Some(connection) = &self.connection else { return Ok(()) };
-        let Frame { seq, ack, body, heartbeat, answer } = frame;
-        let body = match body {
-            Some(Word::Ours(word)) => Some(word),
-            Some(Word::Theirs(_)) | None => None,
-        };
         fault!("node.send");
-        connection.send(wire_node_frame(&Frame { seq, ack, body, heartbeat, answer }))?;
+        connection.send(wire_node_frame(frame))?;
         fault!("node.send.done");
         Ok(())
     }

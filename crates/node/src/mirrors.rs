@@ -73,7 +73,7 @@ impl Mirrors {
     ) -> Result<(), Trouble> {
         for failures in 1.. {
             match self.fetch(dial, repository, run, base).await {
-                Err(Trouble::Passing(why)) if failures < TRIES => {
+                Err(Trouble::Passing(why) | Trouble::Failing(why)) if failures < TRIES => {
                     tracing::debug!(%repository, %base, why, "a base is fetched again");
                     tokio::time::sleep(backoff(failures, Duration::from_millis(200), Duration::from_secs(2)))
                         .await;

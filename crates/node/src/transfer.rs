@@ -18,7 +18,7 @@ use ensemble_proto::{
 use ensemble_workspace::Repository;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, transport::Channel};
+use tonic::{Code, Status, transport::Channel};
 
 /// Largest pack of an attempt, in bytes.
 const PACK_LIMIT: u64 = 1024 * 1024 * 1024;
@@ -64,6 +64,9 @@ pub(crate) enum Trouble {
     /// Trying again may help.
     #[error("{0}")]
     Passing(String),
+    /// The coordinator is there and failed; trying again a few times may help.
+    #[error("{0}")]
+    Failing(String),
     /// Trying again gives the same.
     #[error("{0}")]
     Final(String),
@@ -72,12 +75,11 @@ pub(crate) enum Trouble {
 impl From<Status> for Trouble {
     fn from(status: Status) -> Self {
         let text = format!("{}: {}", status.code().description(), status.message());
-        match (advice(&status), status.code()) {
-            // A transport that breaks; and an owner that is just being succeeded, whose successor
-            // takes what it refused.
-            (Advice::Final, code) if code != tonic::Code::FailedPrecondition && code != tonic::Code::Unknown => {
-                Self::Final(text)
-            }
+        match status.code() {
+            // An owner that is being succeeded; its successor takes what it refused.
+            Code::FailedPrecondition => Self::Passing(text),
+            Code::Internal | Code::Unknown | Code::DataLoss => Self::Failing(text),
+            _ if advice(&status) == Advice::Final => Self::Final(text),
             _ => Self::Passing(text),
         }
     }
@@ -89,7 +91,7 @@ impl From<ensemble_workspace::Error> for Trouble {
             ensemble_workspace::Error::TooLarge { .. } | ensemble_workspace::Error::NoSuchCommit { .. } => {
                 Self::Final(error.to_string())
             }
-            _ => Self::Passing(error.to_string()),
+            _ => Self::Failing(error.to_string()),
         }
     }
 }
