@@ -63,7 +63,7 @@ pub async fn an_agent_finds_what_it_is_promised() {
 
 pub async fn what_can_not_be_taken_is_refused() {
     let bench = Bench::new();
-    let _node = bench.node("until [ -e \"$HOME/../../../../../../go\" ]; do sleep 0.05; done").await;
+    let _node = bench.node("until [ -e \"$BENCH/go\" ]; do sleep 0.05; done").await;
     for (token, employee, why) in [(5, "nobody", "nobody can't run"), (6, "model", "model can't run")] {
         let assign = bench.work_with(token, |work| work.employee = EmployeeId::new(employee).unwrap());
         let key = bench.hand_out(assign).await;
@@ -86,7 +86,8 @@ pub async fn what_can_not_be_taken_is_refused() {
 
 pub async fn an_assignment_that_comes_again_changes_nothing() {
     let bench = Bench::new();
-    let _node = bench.node("echo x >> \"$HOME/../../../../../../runs\"; until [ -e \"$HOME/../../../../../../go\" ]; do sleep 0.05; done").await;
+    let _node =
+        bench.node("echo x >> \"$BENCH/runs\"; until [ -e \"$BENCH/go\" ]; do sleep 0.05; done").await;
     let key = bench.hand_out(bench.work(5)).await;
     bench.coordinator.started(&key).await;
     bench.hand_out(bench.work(5)).await;

@@ -172,7 +172,7 @@ pub fn config(data: &Path, script: &str, dial: Dial) -> Config {
     let program = std::env::current_exe().unwrap();
     Config {
         home: Home::open_free(data).unwrap(),
-        team: team(script, &mark(data)),
+        team: team(script, data),
         check_slots: 1,
         keeper: KeeperCommand { program, args: vec!["keeper".into()] },
         link_ttl: Duration::from_secs(3),
@@ -181,10 +181,11 @@ pub fn config(data: &Path, script: &str, dial: Dial) -> Config {
 }
 
 /// One employee with two slots whose agent is `script`, and one whose kind can't run here.
-fn team(script: &str, mark: &str) -> Team {
+fn team(script: &str, data: &Path) -> Team {
+    let bench = data.parent().unwrap().to_str().unwrap().to_owned();
     let exec = Exec {
         command: ["sh", "-c", script].map(str::to_owned).to_vec(),
-        env: [(MARK.to_owned(), mark.to_owned())].into(),
+        env: [(MARK.to_owned(), mark(data)), ("BENCH".to_owned(), bench)].into(),
         pass_env: Vec::new(),
     };
     let employee = |id: &str, backend| Employee {

@@ -16,7 +16,7 @@ use tonic::transport::Endpoint;
 use crate::bench::{self, Bench};
 
 /// Waits for a file `go` beside the data directory.
-const WAIT: &str = "until [ -e \"$HOME/../../../../../../go\" ]; do sleep 0.02; done";
+const WAIT: &str = "until [ -e \"$BENCH/go\" ]; do sleep 0.02; done";
 
 pub async fn a_broken_link_loses_nothing() {
     let bench = Bench::new();
