@@ -38,7 +38,7 @@ use protocol::{Control, Report};
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// How long after the agent's own process its helpers may end by themselves (a `tee` that writes
 /// its last lines), before they are killed.
-const LINGER: Duration = Duration::from_millis(250);
+const LINGER: Duration = Duration::from_millis(500);
 /// Pauses between two rounds of killing: the first, doubled up to the last. None while processes
 /// appear faster than they are stopped.
 const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(100)];
