@@ -206,3 +206,6 @@ fn publish(from: &Path, to: &Path, name: &str) -> Result<(), Error> {
     }
     File::open(to).and_then(|folder| folder.sync_all()).doing_to("write out", to)
 }
+
+#[cfg(test)]
+mod tests;

@@ -65,7 +65,7 @@ fn a_new_worktree_is_clean_and_holds_the_bytes_of_the_commit() {
     assert_eq!(fs::read_link(desk.path().join("out")).unwrap(), Path::new("/etc/passwd"));
     assert_eq!(fs::metadata(desk.path().join("app/run.sh")).unwrap().permissions().mode() & 0o111, 0o111);
     assert_eq!(fs::read_dir(desk.path().join("sub")).unwrap().count(), 0);
-    assert_eq!(fs::read_dir(desk.path().join(".git")).unwrap().count(), 7, "no hooks, no samples");
+    assert_eq!(fs::read_dir(desk.path().join(".git")).unwrap().count(), 6, "no hooks, no samples");
     let capture = desk.capture(&[]);
     assert_eq!((capture.commit, capture.skipped), (None, vec![]));
 }
@@ -358,10 +358,10 @@ fn removal_is_thorough_and_stays_inside() {
     for (folder, mode) in [("locked/below", 0o500), ("locked", 0o000)] {
         fs::set_permissions(desk.path().join(folder), fs::Permissions::from_mode(mode)).unwrap();
     }
-    let deep = format!("for i in $(seq 700); do mkdir {0} && cd {0} || exit 1; done; touch end", "d".repeat(20));
+    let deep = format!("for i in $(seq 700); do mkdir {0} && cd {0} || exit 1; done; touch end", "d".repeat(10));
     assert!(Command::new("bash").args(["-c", &deep]).current_dir(desk.path()).status().unwrap().success());
     let capture = desk.capture(&[]);
-    assert_eq!(capture.skipped.last().map(|s| &s.why), Some(&Why::TooDeep));
+    assert!(capture.skipped.iter().any(|s| s.why == Why::TooDeep), "{:?}", capture.skipped);
     let worktree = desk.worktree.clone();
     desk.worktree.clone().remove().unwrap();
     assert_eq!(fs::read_dir(desk.bench.path("work")).unwrap().count(), 0);
