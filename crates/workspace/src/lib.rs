@@ -8,6 +8,7 @@ mod diff;
 mod error;
 mod merge;
 mod note;
+mod objects;
 mod pack;
 mod refs;
 mod repository;

@@ -1,3 +1,7 @@
+use std::{fs, path::Path};
+
+use git2::ObjectType;
+
 use super::*;
 use crate::testing::{Bench, git};
 
@@ -44,7 +48,7 @@ fn a_history_travels_whole_and_then_by_its_difference() {
     receive(&to, &pack(&from, &[&first], &[]), &first).unwrap();
     assert!(to.repository.has(&first).unwrap() && !to.repository.has(&third).unwrap());
     let all = [third.clone(), second.clone(), first.clone()];
-    assert_eq!(to.repository.known(&all).unwrap(), [first.clone()]);
+    assert_eq!(to.repository.known(&all).unwrap(), std::slice::from_ref(&first));
     let rest = pack(&from, &[&third], &[&first]);
     receive(&to, &rest, &third).unwrap();
     assert_eq!(to.files(&third), from.files(&third));
@@ -60,15 +64,31 @@ fn receiving_twice_changes_nothing() {
     let (from, [.., third]) = source();
     let to = Bench::new();
     let bytes = pack(&from, &[&third], &[]);
-    let packs = || fs::read_dir(to.repository.path().join("objects/pack")).unwrap().count();
-    for _ in 0..2 {
-        receive(&to, &bytes, &third).unwrap();
-        assert_eq!(packs(), 2);
-    }
+    receive(&to, &bytes, &third).unwrap();
+    let before = git(to.repository.path(), &["count-objects", "-v"]);
+    assert!(before.contains("count: 12\n") && before.contains("packs: 0\n"), "{before}");
+    receive(&to, &bytes, &third).unwrap();
     // Nothing to send is a pack too.
     let empty = pack(&from, &[&third], &[&third]);
     receive(&to, &empty, &third).unwrap();
-    assert_eq!(packs(), 2);
+    assert_eq!(git(to.repository.path(), &["count-objects", "-v"]), before);
+}
+
+#[test]
+fn many_objects_stay_a_pack() {
+    let from = Bench::new();
+    let names: Vec<_> = (0..=objects::LOOSE_LIMIT).map(|number| format!("d/{number}")).collect();
+    let files: Vec<_> = names.iter().map(|name| (name.as_str(), name.as_bytes())).collect();
+    let tip = from.commit(&[], &files);
+    let (to, bytes) = (Bench::new(), pack(&from, &[&tip], &[]));
+    for _ in 0..2 {
+        receive(&to, &bytes, &tip).unwrap();
+        let count = git(to.repository.path(), &["count-objects", "-v"]);
+        assert!(count.contains("count: 0\n") && count.contains("packs: 1\n"), "{count}");
+    }
+    assert_eq!(to.files(&tip), from.files(&tip));
+    to.repository.update_ref("refs/heads/x", &tip, &crate::Expect::Absent).unwrap();
+    git(to.repository.path(), &["fsck", "--strict", "--full"]);
 }
 
 #[test]
@@ -138,7 +158,7 @@ fn limits_hold_both_ways() {
     let (from, [.., third]) = source();
     let bytes = pack(&from, &[&third], &[]);
     let limit = bytes.len() as u64 - 1;
-    let refused = from.repository.write_pack(&[third.clone()], &[], &mut Vec::new(), limit);
+    let refused = from.repository.write_pack(std::slice::from_ref(&third), &[], &mut Vec::new(), limit);
     assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
     let to = Bench::new();
     let refused = to.repository.receive_pack(&mut bytes.as_slice(), &[third], limit);

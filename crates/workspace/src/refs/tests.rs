@@ -59,7 +59,8 @@ fn bad_names_names_in_the_way_and_unknown_commits_are_told_apart() {
     let update = |name: &str| bench.repository.update_ref(name, &first, &Expect::Absent);
     update("refs/heads/a").unwrap();
     update("refs/heads/b/c").unwrap();
-    for name in ["refs/heads/a/b", "refs/heads/b", "refs/heads/a..b", "heads/x", "refs/heads/x.lock", "HEAD"] {
+    for name in ["refs/heads/a/b", "refs/heads/b", "refs/heads/a..b", "heads/x", "refs/heads/x.lock", "HEAD"]
+    {
         let refused = update(name);
         assert!(matches!(refused, Err(Error::BadName { .. })), "{name}: {refused:?}");
     }

@@ -57,7 +57,9 @@ impl UserRepository {
             Some(now) if now != *base => return Ok(BranchMove::MovedSince { now }),
             Some(_) => (Expect::At(base.clone()), BranchMove::Moved),
         };
-        if done == BranchMove::Moved && !repo.graph_descendant_of(result, oid(base)?).doing("walk the history")? {
+        if done == BranchMove::Moved
+            && !repo.graph_descendant_of(result, oid(base)?).doing("walk the history")?
+        {
             return Err(Error::NotABase { base: base.clone(), ours: base.clone(), theirs: id.clone() });
         }
         match refs::update(&repo, &name, id, &expect) {

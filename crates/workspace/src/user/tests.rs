@@ -24,8 +24,8 @@ fn user(bench: &Bench) -> (PathBuf, UserRepository) {
 fn result(bench: &Bench, user: &UserRepository) -> (CommitId, CommitId, Vec<u8>) {
     let base = user.head().unwrap().commit.unwrap();
     let mut way_in = Vec::new();
-    user.write_pack(&[base.clone()], &[], &mut way_in, LIMIT).unwrap();
-    bench.repository.receive_pack(&mut way_in.as_slice(), &[base.clone()], LIMIT).unwrap();
+    user.write_pack(std::slice::from_ref(&base), &[], &mut way_in, LIMIT).unwrap();
+    bench.repository.receive_pack(&mut way_in.as_slice(), std::slice::from_ref(&base), LIMIT).unwrap();
     let commit = bench.commit(&[&base], &[("result", b"2\n")]);
     (base.clone(), commit.clone(), pack_of(&bench.repository, &commit, &[base]))
 }
@@ -34,6 +34,20 @@ fn pack_of(from: &Repository, commit: &CommitId, have: &[CommitId]) -> Vec<u8> {
     let mut bytes = Vec::new();
     from.write_pack(std::slice::from_ref(commit), have, &mut bytes, LIMIT).unwrap();
     bytes
+}
+
+/// All files below a folder, with their sizes.
+fn listing(folder: &Path) -> Vec<(PathBuf, u64)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(listing(&entry.path()));
+        } else {
+            found.push((entry.path(), entry.metadata().unwrap().len()));
+        }
+    }
+    found.sort();
+    found
 }
 
 #[test]
@@ -138,7 +152,7 @@ fn a_shallow_clone_is_refused_with_the_remedy() {
     let shallow = UserRepository::discover(&bench.path("shallow")).unwrap();
     assert!(shallow.is_shallow().unwrap());
     let head = shallow.head().unwrap().commit.unwrap();
-    let refused = shallow.write_pack(&[head.clone()], &[], &mut Vec::new(), LIMIT).unwrap_err();
+    let refused = shallow.write_pack(std::slice::from_ref(&head), &[], &mut Vec::new(), LIMIT).unwrap_err();
     assert!(refused.to_string().contains("git fetch --unshallow"), "{refused}");
     assert!(matches!(shallow.root(&head), Err(Error::Shallow { .. })));
 }
@@ -165,13 +179,17 @@ fn a_result_comes_home_once_and_the_checkout_is_not_touched() {
     let bench = Bench::new();
     let (folder, user) = user(&bench);
     write(&folder, "a b.txt", "dirty\n");
-    let before = (git(&folder, &["status", "--porcelain"]), fs::read(folder.join(".git/index")).unwrap());
+    let look = || (git(&folder, &["status", "--porcelain"]), fs::read(folder.join(".git/index")).unwrap());
+    let (before, files) = (look(), listing(&folder));
+    assert_eq!(user.uncommitted().unwrap(), 1);
     let (base, commit, bytes) = result(&bench, &user);
+    // So far it was only read.
+    assert_eq!(listing(&folder), files);
     for _ in 0..2 {
         user.bring_home(&mut bytes.as_slice(), &commit, "ensemble/r1", LIMIT).unwrap();
     }
     assert_eq!(git(&folder, &["log", "--format=%H", "ensemble/r1"]), format!("{commit}\n{base}\n"));
-    assert_eq!(before.0, git(&folder, &["status", "--porcelain"]));
+    assert_eq!(look(), before);
     assert_eq!(user.head().unwrap().commit, Some(base.clone()));
     let other = bench.commit(&[&base], &[("other", b"3\n")]);
     let bytes = pack_of(&bench.repository, &other, &[base]);
@@ -242,7 +260,10 @@ fn a_branch_moves_only_from_the_base_and_never_under_a_checkout() {
     write(&folder.join(".git"), "rebase-merge/head-name", "refs/heads/rebased\n");
     write(&folder.join(".git"), "BISECT_START", "bisected\n");
     for branch in ["rebased", "bisected"] {
-        assert!(matches!(user.move_branch(branch, &commit, &base).unwrap(), BranchMove::CheckedOut { .. }), "{branch}");
+        assert!(
+            matches!(user.move_branch(branch, &commit, &base).unwrap(), BranchMove::CheckedOut { .. }),
+            "{branch}"
+        );
     }
     let ahead = git(&folder, &["commit-tree", "-p", base.as_str(), "-m", "x", "HEAD^{tree}"]);
     git(&folder, &["branch", "-f", "ahead", ahead.trim()]);
