@@ -5,10 +5,14 @@
 mod admit;
 mod apply;
 mod attempt;
+mod check;
 mod decide;
 pub mod duty;
 pub mod fact;
+mod merge;
 pub mod state;
+mod submission;
+mod task;
 
 pub use admit::{Refusal, admit};
 pub use decide::decide;
