@@ -8,5 +8,6 @@ pub mod message;
 pub mod outcome;
 pub mod plan;
 pub mod run;
+pub mod source;
 pub mod team;
 pub mod text;
