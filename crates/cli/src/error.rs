@@ -4,6 +4,7 @@
 use std::{fmt, io, path::PathBuf};
 
 use ensemble_core::{ids::RunId, run::state::RunState, source::Finding};
+use ensemble_workspace::Error as Git;
 use serde_json::{Value, json};
 
 /// How the process ends.
@@ -61,6 +62,9 @@ pub enum Error {
     /// The journal.
     #[error(transparent)]
     Journal(#[from] ensemble_journal::Error),
+    /// The user's repository, or a working copy.
+    #[error(transparent)]
+    Git(#[from] ensemble_workspace::Error),
     /// A stored fact that this version can't read.
     #[error("fact {seq} of run {run} can't be read: {why}; use the version of ensemble that wrote it")]
     Fact {
@@ -103,6 +107,14 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Usage { .. } | Self::Files(_) | Self::Later { .. } => Exit::Usage,
+            Self::Git(error) => match error {
+                Git::NotARepository { .. }
+                | Git::ForeignOwner { .. }
+                | Git::Unsupported { .. }
+                | Git::Shallow { .. }
+                | Git::NoSuchRevision { .. } => Exit::Usage,
+                _ => Exit::Failed,
+            },
             Self::Closed => Exit::Good,
             _ => Exit::Failed,
         }
@@ -116,6 +128,7 @@ impl Error {
             Self::Files(_) => "invalid_file",
             Self::Later { .. } => "not_available",
             Self::Journal(_) | Self::Fact { .. } => "journal",
+            Self::Git(_) => "repository",
             Self::Io { .. } => "io",
             Self::Closed => "closed",
         }
