@@ -4,8 +4,10 @@
 use std::{fmt, io, path::PathBuf};
 
 use ensemble_core::{ids::RunId, run::state::RunState, source::Finding};
+use ensemble_proto::{Advice, advice};
 use ensemble_workspace::Error as Git;
 use serde_json::{Value, json};
+use tonic::{Code, Status};
 
 /// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,26 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// Who owns a run can't be told.
+    #[error(transparent)]
+    Directory(#[from] ensemble_directory::Error),
+    /// A coordinator refused, or did not answer.
+    #[error("can't {doing}: {}; {}", status.message(), again(status))]
+    Call {
+        /// What was tried.
+        doing: &'static str,
+        /// Its answer.
+        status: Box<Status>,
+    },
+    /// Nobody answers at a socket.
+    #[error("nobody answers at {}; the process may just have ended: repeat it", socket.display())]
+    Unreachable {
+        /// Where.
+        socket: PathBuf,
+    },
+    /// A part of this process broke.
+    #[error("{0}; what is journalled is safe: go on with `ensemble resume`")]
+    Broken(String),
     /// The file system said no.
     #[error("can't {doing} {}: {source}; repeat it once that is put right", path.display())]
     Io {
@@ -90,6 +112,15 @@ pub enum Error {
     Closed,
 }
 
+/// Whether repeating a call is safe, in words.
+fn again(status: &Status) -> &'static str {
+    match advice(status) {
+        Advice::Retry => "nothing was done, repeat it",
+        Advice::Unknown => "it may have been done: look with `ensemble show` before you repeat it",
+        Advice::Final => "repeating it as it is gives the same",
+    }
+}
+
 fn refused(findings: &[Finding]) -> String {
     let files: std::collections::BTreeSet<&str> = findings.iter().map(|one| one.file.as_str()).collect();
     let files = files.into_iter().collect::<Vec<_>>().join(", ");
@@ -100,6 +131,11 @@ impl Error {
     /// A request that makes no sense, with how to put it right.
     pub fn usage(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Usage { what: what.into(), remedy: remedy.into() }
+    }
+
+    /// A part of this process that ended when it should not have.
+    pub fn broken(what: impl fmt::Display) -> Self {
+        Self::Broken(what.to_string())
     }
 
     /// How the process ends with it.
@@ -115,6 +151,12 @@ impl Error {
                 | Git::NoSuchRevision { .. } => Exit::Usage,
                 _ => Exit::Failed,
             },
+            Self::Call { status, .. } => match status.code() {
+                Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition => Exit::Usage,
+                Code::Unavailable => Exit::Unreachable,
+                _ => Exit::Failed,
+            },
+            Self::Unreachable { .. } => Exit::Unreachable,
             Self::Closed => Exit::Good,
             _ => Exit::Failed,
         }
@@ -129,6 +171,10 @@ impl Error {
             Self::Later { .. } => "not_available",
             Self::Journal(_) | Self::Fact { .. } => "journal",
             Self::Git(_) => "repository",
+            Self::Directory(_) => "directory",
+            Self::Call { .. } => "refused",
+            Self::Unreachable { .. } => "unreachable",
+            Self::Broken(_) => "internal",
             Self::Io { .. } => "io",
             Self::Closed => "closed",
         }
@@ -158,6 +204,21 @@ pub trait DoingTo<T> {
 impl<T> DoingTo<T> for io::Result<T> {
     fn doing_to(self, doing: &'static str, path: impl Into<PathBuf>) -> Result<T, Error> {
         self.map_err(|source| Error::Io { doing, path: path.into(), source })
+    }
+}
+
+/// Says what a call was about when it failed.
+pub trait Said<T> {
+    /// The same result with that said.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    fn said(self, doing: &'static str) -> Result<T, Error>;
+}
+
+impl<T> Said<T> for Result<T, Status> {
+    fn said(self, doing: &'static str) -> Result<T, Error> {
+        self.map_err(|status| Error::Call { doing, status: Box::new(status) })
     }
 }
 
