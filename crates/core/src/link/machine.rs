@@ -13,6 +13,9 @@ use crate::ids::Incarnation;
 /// One end of a link to one peer, over any number of connections and restarts of that peer.
 ///
 /// Frames must be fed from the connection that was attached last, and from no older one.
+///
+/// Only the holder sends heartbeats. Where just the way back to it is broken, it hangs up after a
+/// TTL and so falls silent; the granter, having nothing to answer, sees the link down a TTL later.
 #[derive(Clone, Debug)]
 pub struct Link<B> {
     config: Config,
@@ -155,7 +158,7 @@ impl<B: Clone> Link<B> {
         if let Some(beat) = frame.heartbeat {
             self.answering.heard(beat);
         }
-        if let Some(until) = frame.answer.and_then(|beat| self.beating.answered(beat, &self.config, now)) {
+        if let Some(until) = frame.answer.and_then(|beat| self.beating.answered(beat, &self.config)) {
             self.step(Input::Answered { until });
         }
         let Some(body) = frame.body else { return Received { bodies: Vec::new(), rejected: None } };

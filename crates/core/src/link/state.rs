@@ -73,6 +73,7 @@ impl State {
                 (Self::Up { until, patience }, &[Event::Up])
             }
             (Self::Up { until, patience }, Answered { until: later }) => {
+                // An answer that was overtaken by a later one takes nothing back.
                 (Self::Up { until: until.max(later), patience }, &[])
             }
             (Self::Proving { since, patience }, Time(now)) if now >= patience => {
