@@ -12,9 +12,9 @@ use crate::ids::Incarnation;
 
 /// One end of a link to one peer, over any number of connections and restarts of that peer.
 ///
-/// A shell does after every input (a frame, a connection, a body to send, the clock): act on
-/// [`Self::tick`], write [`Self::outgoing`] to the stream, `tick` again (an answer that leaves may
-/// bring the link up), sleep until [`Self::next_wake`].
+/// A shell does after every input (a frame, a connection, a body to send, the clock): write
+/// [`Self::outgoing`] to the stream, then act on [`Self::tick`] (an answer that leaves may bring
+/// the link up), then sleep until [`Self::next_wake`].
 ///
 /// Frames must be fed from the connection that was attached last, and from no older one.
 ///

@@ -277,8 +277,8 @@ impl World {
     fn settle(&mut self) {
         let now = self.now;
         for end in [End::Node, End::Coordinator] {
-            let mut events = self.process(end).link.tick(now);
             let frames = self.process(end).link.outgoing(now);
+            let events = self.process(end).link.tick(now);
             let process = self.process(end);
             for frame in &frames {
                 if let Some(beat) = frame.heartbeat {
@@ -288,7 +288,6 @@ impl World {
                     process.counts_from = Some((now, process.start));
                 }
             }
-            events.extend(process.link.tick(now));
             let mut hung_up = 0;
             for event in &events {
                 match event {
