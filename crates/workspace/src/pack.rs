@@ -77,7 +77,8 @@ pub(crate) fn write(
         if written > limit {
             failed = Some(Error::TooLarge { what: "the pack", limit });
         } else if let Err(error) = out.write_all(bytes) {
-            failed = Some(Error::Io { doing: "send a pack from", path: repo.path().to_owned(), source: error });
+            failed =
+                Some(Error::Io { doing: "send a pack from", path: repo.path().to_owned(), source: error });
         }
         failed.is_none()
     });

@@ -157,11 +157,9 @@ impl Repository {
         let repo = self.git()?;
         let tree = tree::edit(&repo, None, &tree::Edits::new())?;
         let tree = repo.find_tree(tree).doing("read a tree")?;
-        let nobody =
-            git2::Signature::new("ensemble", "ensemble@ensemble.localhost", &git2::Time::new(0, 0))
-                .doing("sign a commit")?;
-        let id =
-            repo.commit(None, &nobody, &nobody, "Empty root\n", &tree, &[]).doing("write a commit")?;
+        let nobody = git2::Signature::new("ensemble", "ensemble@ensemble.localhost", &git2::Time::new(0, 0))
+            .doing("sign a commit")?;
+        let id = repo.commit(None, &nobody, &nobody, "Empty root\n", &tree, &[]).doing("write a commit")?;
         commit_id(id)
     }
 

@@ -61,8 +61,10 @@ pub(crate) fn oid(commit: &CommitId) -> Result<Oid, Error> {
 
 /// Converts git's id into ours.
 pub(crate) fn commit_id(oid: Oid) -> Result<CommitId, Error> {
-    CommitId::new(oid.to_string())
-        .map_err(|why| Error::Git { doing: "read a commit id", source: git2::Error::from_str(&why.to_string()) })
+    CommitId::new(oid.to_string()).map_err(|why| Error::Git {
+        doing: "read a commit id",
+        source: git2::Error::from_str(&why.to_string()),
+    })
 }
 
 /// The commit, or a clear word that it is not there.
@@ -188,11 +190,8 @@ fn edit_folder(
     for (name, here) in names {
         let folder = builder.get(name).doing("read a tree")?.filter(|e| e.kind() == Some(ObjectType::Tree));
         let folder = folder.map(|e| e.id());
-        let below = if here.below.is_empty() {
-            folder
-        } else {
-            edit_folder(repo, folder, here.below, depth + 1)?
-        };
+        let below =
+            if here.below.is_empty() { folder } else { edit_folder(repo, folder, here.below, depth + 1)? };
         match (here.leaf, below) {
             (Some(Some(entry)), _) => builder.insert(name, entry.id, entry.mode).map(drop),
             (_, Some(tree)) => builder.insert(name, tree, FOLDER).map(drop),

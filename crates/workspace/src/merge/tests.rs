@@ -48,7 +48,8 @@ fn both_sides_are_kept_and_the_commit_has_both_parents() {
     // The same inputs give the same id, and git's own eyes find nothing wrong.
     assert_eq!(bench.repository.merge(&ours, &theirs, &base, &merge_note()).unwrap(), merge);
     git(bench.repository.path(), &["fsck", "--strict"]);
-    let shown = git(bench.repository.path(), &["log", "-1", "--format=%an %at %s|%(trailers)", commit.as_str()]);
+    let shown =
+        git(bench.repository.path(), &["log", "-1", "--format=%an %at %s|%(trailers)", commit.as_str()]);
     assert_eq!(shown.trim(), "ensemble 1796000000 Merge api|Ensemble-Task: api");
 }
 
@@ -123,10 +124,7 @@ fn links_submodules_and_binaries_are_never_merged_by_content() {
         assert_eq!(conflict(&[(f, a)], &[(f, b)], &[(f, c)]), one("f", What::BothChanged), "{mode}");
         assert_eq!(files(&[(f, a)], &[(f, a), ("x", b"x")], &[(f, c)]).len(), 2);
     }
-    assert_eq!(
-        conflict(&[("f", a)], &[("f:120000", b"x")], &[("f", c)]),
-        one("f", What::KindsDiffer)
-    );
+    assert_eq!(conflict(&[("f", a)], &[("f:120000", b"x")], &[("f", c)]), one("f", What::KindsDiffer));
     let binary = |first: u8, last: u8| [&[first, 0, b'\n'][..], LINES, &[last]].concat();
     let (x, y, z) = (binary(1, 1), binary(2, 1), binary(1, 2));
     assert_eq!(conflict(&[("f", &x)], &[("f", &y)], &[("f", &z)]), one("f", What::BothChanged));

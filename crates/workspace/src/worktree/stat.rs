@@ -51,7 +51,8 @@ impl Looks {
     pub(super) fn unchanged(&self, path: &[u8], entry: Entry, seen: &Stat) -> bool {
         let Some(then) = self.entries.get(path) else { return false };
         let now = index_entry(Vec::new(), entry, seen);
-        let same = |a: &IndexTime, b: &IndexTime| (a.seconds(), a.nanoseconds()) == (b.seconds(), b.nanoseconds());
+        let same =
+            |a: &IndexTime, b: &IndexTime| (a.seconds(), a.nanoseconds()) == (b.seconds(), b.nanoseconds());
         then.id == now.id
             && then.mode == now.mode
             && same(&then.ctime, &now.ctime)

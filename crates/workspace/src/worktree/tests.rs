@@ -115,7 +115,10 @@ fn every_kind_of_change_is_taken_and_counted() {
     assert_eq!(desk.capture(&["docs", "app/none", "../x"]), capture);
     let text = desk.bench.repository.diff_text(&desk.base, capture.commit.as_ref().unwrap(), 10_000).unwrap();
     assert!(text.contains("old mode 100755\nnew mode 100644\n"), "{text}");
-    assert!(text.contains("--- a/app/main.py\n+++ b/app/main.py\n@@ -1 +1,2 @@\n print(1)\n+print(2)\n"), "{text}");
+    assert!(
+        text.contains("--- a/app/main.py\n+++ b/app/main.py\n@@ -1 +1,2 @@\n print(1)\n+print(2)\n"),
+        "{text}"
+    );
     assert!(text.contains("deleted file mode 120000\n--- a/link\n+++ /dev/null\n"), "{text}");
 }
 
@@ -358,7 +361,8 @@ fn removal_is_thorough_and_stays_inside() {
     for (folder, mode) in [("locked/below", 0o500), ("locked", 0o000)] {
         fs::set_permissions(desk.path().join(folder), fs::Permissions::from_mode(mode)).unwrap();
     }
-    let deep = format!("for i in $(seq 700); do mkdir {0} && cd {0} || exit 1; done; touch end", "d".repeat(20));
+    let deep =
+        format!("for i in $(seq 700); do mkdir {0} && cd {0} || exit 1; done; touch end", "d".repeat(20));
     assert!(Command::new("bash").args(["-c", &deep]).current_dir(desk.path()).status().unwrap().success());
     let capture = desk.capture(&[]);
     assert_eq!(capture.skipped.last().map(|s| &s.why), Some(&Why::TooDeep));

@@ -202,7 +202,8 @@ impl<'a> Walk<'a> {
         let tracked = self.tracked.get(path).copied();
         let here = want != Want::Tracked || tracked.is_some();
         let below = is_folder
-            && (any_below(self.tracked.keys_from(path), path) || any_below(self.outputs.keys_from(path), path));
+            && (any_below(self.tracked.keys_from(path), path)
+                || any_below(self.outputs.keys_from(path), path));
         if !here && !below {
             return Ok(());
         }
@@ -235,7 +236,9 @@ impl<'a> Walk<'a> {
     /// A submodule stays; what an agent put there is named.
     fn module(&mut self, folder: &OwnedFd, name: &str, path: &str, is_folder: bool) -> Result<(), Error> {
         let empty = is_folder
-            && at::open_folder(folder, name).and_then(|below| list(&below)).is_ok_and(|names| names.is_empty());
+            && at::open_folder(folder, name)
+                .and_then(|below| list(&below))
+                .is_ok_and(|names| names.is_empty());
         if !empty {
             self.found.skip(path, Why::Submodule);
         }
