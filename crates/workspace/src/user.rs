@@ -18,7 +18,7 @@ use crate::{
     refs::{self, Expect},
     tree::{commit, commit_id, oid},
 };
-pub use branches::Into;
+pub use branches::BranchMove;
 
 /// The user's repository.
 #[derive(Clone, Debug, PartialEq, Eq)]

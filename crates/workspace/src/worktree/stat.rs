@@ -10,7 +10,6 @@ use crate::tree::{Entry, TreePath};
 
 /// The record of an entry. The fields are 32 bits wide in git's format; cut the same way on both
 /// sides they still tell files apart.
-#[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 pub(super) fn index_entry(path: TreePath, entry: Entry, seen: &Stat) -> IndexEntry {
     IndexEntry {
         ctime: IndexTime::new(seen.st_ctime as i32, seen.st_ctime_nsec as u32),
