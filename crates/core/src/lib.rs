@@ -4,6 +4,7 @@
 
 pub mod ids;
 pub mod outcome;
+pub mod output;
 pub mod plan;
 pub mod source;
 pub mod team;

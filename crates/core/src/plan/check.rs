@@ -142,9 +142,9 @@ impl Examiner<'_> {
             let Some(first) = seen.insert(task.id.as_str().to_lowercase(), place) else { continue };
             let (id, other) = (&task.id, self.id(first));
             let message = if id.as_str() == other {
-                format!("`{id}` is already the id of sub_tasks[{first}]")
+                format!("`{id}` is already another task's id")
             } else {
-                format!("`{id}` differs from `{other}`, the id of sub_tasks[{first}], only in case")
+                format!("`{id}` differs from another task's id, `{other}`, only in case")
             };
             self.error(at(place, "id"), "duplicate_id", message);
         }

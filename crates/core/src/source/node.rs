@@ -85,6 +85,16 @@ impl Node {
         }
     }
 
+    /// The value of `key`, to be changed.
+    pub fn entry_mut(&mut self, key: &str) -> Option<&mut Node> {
+        match &mut self.value {
+            Value::Map(entries) => {
+                entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.node)
+            }
+            Value::List(_) | Value::Scalar(..) => None,
+        }
+    }
+
     /// The same value as JSON.
     #[must_use]
     pub fn to_json(&self) -> Json {
