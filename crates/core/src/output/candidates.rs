@@ -13,6 +13,8 @@ pub(super) struct Scan {
     pub candidates: Vec<String>,
     /// Why a value that has one of the wanted keys can't be read.
     pub broken: Option<String>,
+    /// Why something that looked like a value can't be read, whatever its keys.
+    pub doubt: Option<String>,
     /// Whether the answer ends inside a value.
     pub truncated: bool,
 }
@@ -69,6 +71,7 @@ impl Scan {
                 Ok(at)
             }
             Err(Broken { why: Why::Malformed(message), at, keys: seen }) => {
+                self.doubt.get_or_insert_with(|| message.clone());
                 if seen.iter().any(|key| keys.contains(&key.as_str())) {
                     self.broken.get_or_insert(message);
                 }

@@ -352,3 +352,46 @@ fn key_ahead(text: &str) -> bool {
     let rest = text[end + quote.len_utf8()..].trim_start();
     is_quote(quote) && (rest.is_empty() || rest.starts_with(':'))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn valid_text_keeps_its_meaning(texts in prop::collection::vec("[\"'\\\\/,:{}\\[\\]#“” \\n\\ta]{0,12}", 1..6), pretty: bool) {
+            let map: serde_json::Map<String, Value> =
+                texts.iter().map(|text| (text.clone(), Value::from(texts.clone()))).collect();
+            let value = Value::Object(map);
+            let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
+            let (json, end) = repair(&text).unwrap();
+            prop_assert_eq!(end, text.len());
+            prop_assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), value);
+        }
+
+        #[test]
+        fn what_comes_out_is_json_and_what_is_cut_off_is_not_completed(
+            text in "[{\\[](['\"“”:,{}\\[\\]#/ \\\\a-c1-3\\n]|null|True|\"a\":){0,40}",
+        ) {
+            match repair(&text) {
+                Ok((json, end)) => {
+                    prop_assert!(serde_json::from_str::<Value>(&json).is_ok(), "{json}");
+                    let closed = text[..end].ends_with(['}', ']']);
+                    prop_assert!(closed);
+                }
+                Err(broken) => prop_assert!(broken.at <= text.len()),
+            }
+        }
+
+        #[test]
+        fn no_prefix_of_a_value_is_taken(texts in prop::collection::vec("[\"a, ]{0,6}", 1..4), cut in any::<prop::sample::Index>()) {
+            let text = serde_json::json!({ "k": texts, "l": 12 }).to_string();
+            let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).skip(1).collect();
+            let prefix = &text[..ends[cut.index(ends.len())]];
+            prop_assert!(repair(prefix).is_err(), "{}", prefix);
+        }
+    }
+}

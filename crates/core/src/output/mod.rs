@@ -173,7 +173,7 @@ fn choose(scan: Scan, text: &str, shape: &Shape) -> Result<Extract, Rejected> {
         return Err(truncated("the JSON ends in the middle"));
     }
     if let Some(why) = scan.broken {
-        return Err(Rejected::new("schema", format!("the JSON can't be read: {why}")));
+        return Err(unreadable(&why));
     }
     let mut fitting: Vec<(Node, Json, String)> = Vec::new();
     let mut other = None;
@@ -182,23 +182,36 @@ fn choose(scan: Scan, text: &str, shape: &Shape) -> Result<Extract, Rejected> {
             .map_err(|problem| Rejected::new(public_code(problem.code), problem.message))?;
         let json = node.to_json();
         if !has_shape(&node, shape) {
-            other = other
-                .or(Some(node).filter(|node| matches!(&node.value, Value::Map(keys) if !keys.is_empty())));
+            other = other.or(Some(node).filter(may_be_meant));
         } else if fitting.iter().all(|(_, known, _)| *known != json) {
             fitting.push((node, json, candidate));
         }
+        if fitting.len() > 1 {
+            let message = format!("the answer holds several different values; send {}", shape.expected);
+            return Err(Rejected::new("ambiguous", message));
+        }
     }
-    let several = fitting.len() > 1;
-    match (fitting.pop(), other) {
-        (Some(_), _) if several => Err(Rejected::new(
-            "ambiguous",
-            format!("the answer holds several different values; send {}", shape.expected),
-        )),
-        (Some((node, _, taken)), _) => Ok(Extract { node, repaired: (taken != text).then_some(taken) }),
-        (None, Some(node)) => Ok(Extract { node, repaired: None }),
-        (None, None) => {
+    match (fitting.pop(), other, scan.doubt) {
+        // Inside of something that can't be read, a list is only a part of what was meant.
+        (Some((Node { value: Value::List(_), .. }, ..)), _, Some(why)) => Err(unreadable(&why)),
+        (Some((node, _, taken)), ..) => Ok(Extract { node, repaired: (taken != text).then_some(taken) }),
+        (None, Some(node), _) => Ok(Extract { node, repaired: None }),
+        (None, None, _) => {
             Err(Rejected::new("no_json", format!("the answer holds no such JSON; send {}", shape.expected)))
         }
+    }
+}
+
+fn unreadable(why: &str) -> Rejected {
+    Rejected::new("schema", format!("the JSON can't be read: {why}"))
+}
+
+/// Whether a value without the wanted keys may be a failed try at it, and no remark in brackets.
+fn may_be_meant(node: &Node) -> bool {
+    match &node.value {
+        Value::Map(entries) => !entries.is_empty(),
+        Value::List(items) => items.iter().any(|item| matches!(item.value, Value::Map(_))),
+        Value::Scalar(..) => false,
     }
 }
 
@@ -234,13 +247,16 @@ fn plan_shape(node: Node) -> Node {
         if let Some(id) = task.entry_mut("id") {
             number_to_text(id);
         }
+        if let Some(ids) = task.entry_mut("dependencies") {
+            number_to_text(ids);
+            if let Value::List(ids) = &mut ids.value {
+                ids.iter_mut().for_each(number_to_text);
+            }
+        }
         for key in LISTS {
             if let Some(list) = task.entry_mut(key) {
                 to_list(list);
             }
-        }
-        if let Some(Node { value: Value::List(ids), .. }) = task.entry_mut("dependencies") {
-            ids.iter_mut().for_each(number_to_text);
         }
     }
     node

@@ -8,7 +8,7 @@ use super::*;
 
 /// Each case is answered in a fraction of this even without optimisation; a guard against work that
 /// grows faster than the answer.
-const GUARD: Duration = Duration::from_secs(2);
+const GUARD: Duration = Duration::from_secs(5);
 
 fn raw(case: &Json) -> String {
     match case["gen"].as_object() {
@@ -84,4 +84,184 @@ fn loop_steps_are_taken_or_refused_as_their_cases_say() {
     answer_all(include_str!("../../testdata/model/loop-output.jsonl"), |text, reason| {
         verdict(loop_step(text, reason, &["back", "front", "test"]))
     });
+}
+
+fn code(text: &str) -> String {
+    match plan(text, Some("stop"), Some(&staff())) {
+        Ok(taken) => format!("taken {}", taken.json),
+        Err(refused) => refused.code,
+    }
+}
+
+fn step_code(text: &str) -> String {
+    match loop_step(text, None, &["back", "front"]) {
+        Ok(taken) => format!("taken {}", taken.json),
+        Err(refused) => refused.code,
+    }
+}
+
+#[test]
+fn more_answers_are_taken_or_refused() {
+    let task = r#"{"sub_tasks":[{"id":"a","description":"d"}]}"#;
+    let taken = format!("taken {task}");
+    for (text, expected) in [
+        (format!("see [1] and [docs](x) and {{this}}:\n{task}\nnote {{}} [ ]"), taken.as_str()),
+        (
+            format!(
+                "for example {{\"id\":\"z\",\"description\":\"z\"}} and then\n```json\n{task}\n```\nDone."
+            ),
+            &taken,
+        ),
+        (format!("first {{\"sub_tasks\":[draft]}}</think>{task}"), &taken),
+        (format!("<THINK>a <think>b {{\"x\":</think> c</THINK>\n{task}"), &taken),
+        (format!("<think>{task}"), "reasoning_unclosed"),
+        (format!("{task}\nand also {{\"sub_tasks\":[{{\"id\":\"b\""), "truncated"),
+        (r#"{"sub_tasks":[{"id":"a","description":"d"}]"#.into(), "truncated"),
+        (r#"{"sub_tasks":[{"id":"a","description":"d"}}"#.into(), "schema"),
+        (r#"{"sub_tasks":[{"id":"a" "description":"d"}]}"#.into(), "schema"),
+        (r#"{"sub_tasks":[{"id":"a","description":"x "title":"y"}]}"#.into(), "schema"),
+        (r#"{"sub\_tasks":[{"id":"a","description":"d"}]}"#.into(), "schema"),
+        (r#"{"sub_tasks":[{"id":"a","description":d}]}"#.into(), "schema"),
+        (r#"{"sub_tasks":[{"id":"a","id":"b","description":"d"}]}"#.into(), "schema"),
+        (r#"{"sub_tasks":[{"id":true,"description":"d"}]}"#.into(), "schema"),
+        (r#"{"sub_tasks":[{"id":"a","description":"d","outputs":5}]}"#.into(), "schema"),
+        (
+            r#"{"sub_tasks":[{"id":"a","description":"d","outputs":["a\u0000b"]}]}"#.into(),
+            "control_char_in_path",
+        ),
+        (
+            "{\"sub_tasks\":[{\"id\":\"a\",\"description\":\"d\",\"outputs\":[\"a\nb\"]}]}".into(),
+            "control_char_in_path",
+        ),
+        (r#"{"sub_tasks":[{"id":"a","description":"d","outputs":["../x"]}]}"#.into(), "bad_path"),
+        (
+            r#"{"sub_tasks":[{"id":"a","description":"d","acceptance_criteria":["say "x", "y" z"]}]}"#.into(),
+            "schema",
+        ),
+        (
+            r#"{"sub_tasks":[{"id":"a","description":"the set {"x"} is","title":"t"}]}"#.into(),
+            r#"taken {"sub_tasks":[{"id":"a","description":"the set {\"x\"} is","title":"t"}]}"#,
+        ),
+        (
+            r#"{"sub_tasks":[{"id":"a","description":"say "go", then stop",}]}"#.into(),
+            r#"taken {"sub_tasks":[{"id":"a","description":"say \"go\", then stop"}]}"#,
+        ),
+        (
+            r#"{sub_tasks:[{id:'a',description:'it isn't "done"'}]}"#.into(),
+            r#"taken {"sub_tasks":[{"id":"a","description":"it isn't \"done\""}]}"#,
+        ),
+        (
+            r#"{"sub_tasks":[{"id":2,"description":"d"},{"id":3,"description":"d","dependencies":2}]}"#
+                .into(),
+            r#"taken {"sub_tasks":[{"id":"2","description":"d"},{"id":"3","description":"d","dependencies":["2"]}]}"#,
+        ),
+        ("null".into(), "no_json"),
+        ("[]".into(), "no_json"),
+        ("[1, 2]".into(), "no_json"),
+    ] {
+        assert_eq!(code(&text), expected, "{text}");
+    }
+    for (text, expected) in [
+        (r#"[{"name":"back","message":"go","finished":false}]"#, "schema"),
+        (r#"{"name":"Back","message":"go","finished":false}"#, "unknown_employee"),
+        (r#"{"name":"back","message":"go","finished":false,"why":"x"}"#, "unknown_field"),
+        (r#"{"name":7,"message":"go","finished":false}"#, "schema"),
+        (r#"{"name":null,"message":null,"finished":true}"#, "schema"),
+        (r#"{"message":"go","finished":true}"#, "schema"),
+        (
+            r#"{'name': 'back', 'message': 'run "x"', 'finished': False} Thanks."#,
+            r#"taken {"name":"back","message":"run \"x\"","finished":false}"#,
+        ),
+    ] {
+        assert_eq!(step_code(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_refusal_says_everything_that_is_wrong() {
+    let text = r#"{"sub_tasks":[{"id":"a","description":"d","agent_type":"backnd","dependencies":["b"]}]}"#;
+    let refused = plan(text, None, Some(&staff())).unwrap_err();
+    assert_eq!(
+        refused.message,
+        "sub_tasks[0].agent_type: nobody serves the agent type `backnd`; there are backend, reviewer \
+         (did you mean `backend`?); sub_tasks[0].dependencies[0]: no task has the id `b`"
+    );
+}
+
+#[test]
+fn a_repair_is_recorded() {
+    let text = r#"{"name":"back","message":"go","finished":false,}"#;
+    let taken = loop_step(text, None, &["back"]).unwrap();
+    assert_eq!(taken.repaired.as_deref(), Some(r#"{"name":"back","message":"go","finished":false}"#));
+    let clean = loop_step(&text.replace(",}", "}"), None, &["back"]).unwrap();
+    assert_eq!(clean.repaired, None);
+}
+
+#[test]
+fn a_cut_off_answer_is_never_taken_even_if_it_is_whole() {
+    let text = r#"{"name":"back","message":"go","finished":false}"#;
+    for reason in ["length", "max_tokens", "MAX_TOKENS"] {
+        assert_eq!(loop_step(text, Some(reason), &["back"]).unwrap_err().code, "truncated");
+    }
+}
+
+/// Answers made to be slow: the work must stay linear in their length.
+#[test]
+#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures the code from outside")]
+fn hostile_answers_are_answered_in_time() {
+    let n = 100_000;
+    for (name, text) in [
+        ("quotes in a text", format!("{{\"sub_tasks\":\"{}", "\"".repeat(n))),
+        ("quotes and spaces", format!("{{\"sub_tasks\":\"{}", "\" ".repeat(n))),
+        ("commas and quotes", format!("{{\"sub_tasks\":\"{}", "\",".repeat(n))),
+        ("open maps", "{\"a\"".repeat(n)),
+        ("open maps, broken", "{\"a\" ".repeat(n)),
+        ("maps with bare words", "{a: b ".repeat(n)),
+        ("maps in a row", "{\"a\":1}".repeat(n)),
+        ("plans in a row", "{\"sub_tasks\":[]} ".repeat(n)),
+        ("lists in lists", "[{".repeat(n)),
+        ("think", "<think>".repeat(n)),
+        ("think closed", "<think></think>".repeat(n)),
+        ("less than", "<".repeat(n)),
+        ("comments", "{/**/".repeat(n)),
+        ("comment", format!("{{{}", "/*".repeat(n))),
+        ("fences", "```json\n".repeat(n)),
+        ("spaces", format!("{{{}", " ".repeat(n * 5))),
+        (
+            "text, commas, spaces",
+            format!("{{\"sub_tasks\":\"{}", format!("\",{}", " ".repeat(300)).repeat(n / 100)),
+        ),
+        ("backslashes", format!("{{\"sub_tasks\":\"{}", "\\\\".repeat(n))),
+        ("single quotes", format!("{{'sub_tasks':'{}", "', ".repeat(n))),
+        ("brackets in strings", format!("{{\"sub_tasks\":\"{}", "\"}".repeat(n))),
+        ("bare keys", format!("{{{}", "a:{".repeat(n))),
+        ("long bare word", format!("{{{}", "a".repeat(n))),
+        (
+            "many keys",
+            format!(
+                "{{\"sub_tasks\":[{{{}}}]}}",
+                (0..n / 4).map(|i| format!("\"k{i}\":1")).collect::<Vec<_>>().join(",")
+            ),
+        ),
+        (
+            "many tasks of one id",
+            format!("[{}]", vec!["{\"id\":\"a\",\"description\":\"d\"}"; n / 4].join(",")),
+        ),
+        (
+            "many wrong names",
+            format!(
+                "[{}]",
+                (0..n / 8)
+                    .map(|i| format!("{{\"id\":\"a{i}\",\"description\":\"d\",\"dependencies\":[\"b{i}\"]}}"))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            ),
+        ),
+    ] {
+        let start = Instant::now();
+        let answer = code(&text);
+        let took = start.elapsed();
+        println!("{name}: {} bytes, {took:?}, {}", text.len(), crate::text::clip(&answer, 40));
+        assert!(took < GUARD, "{name} took {took:?}");
+    }
 }

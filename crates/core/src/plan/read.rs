@@ -207,7 +207,10 @@ impl<'s> TaskReader<'_, 's> {
 
 /// An id as it is spelt: `1` and `01` are two ids.
 fn task_id(spot: &Spot<'_>, findings: &mut Findings) -> Option<TaskId> {
-    let text = spot.word(findings)?;
+    let text = match &spot.node.value {
+        Value::Scalar(Kind::Number, text) => text.clone(),
+        _ => spot.text(findings)?,
+    };
     TaskId::new(text)
         .map_err(|Malformed { text, rule, .. }| {
             findings.error(spot, "malformed_id", format!("`{}` is not a task id: {rule}", shown(&text)));

@@ -16,7 +16,7 @@ pub(super) fn parse(text: &str) -> Result<Node, Problem> {
 }
 
 /// Where brackets outside of strings are nested too deeply.
-fn too_deep(text: &str) -> Option<usize> {
+pub(super) fn too_deep(text: &str) -> Option<usize> {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
         if in_string {

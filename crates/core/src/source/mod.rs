@@ -111,10 +111,11 @@ impl Problem {
     }
 }
 
-/// A flow mapping in YAML starts like JSON does, so only a text that JSON's grammar accepts counts,
-/// or one that it would accept but for a bound.
+/// A flow mapping in YAML starts like JSON does, so only a text that JSON's grammar accepts counts, or
+/// one that is nested too deeply for either, which is cheaper to see here.
 fn looks_like_json(text: &str) -> bool {
-    text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+    text.trim_start().starts_with(['{', '['])
+        && (json::too_deep(text).is_some() || serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
 }
 
 fn too_large(file: &str, bytes: usize) -> Finding {
