@@ -7,7 +7,7 @@ pub mod ids;
 pub mod link;
 pub mod message;
 pub mod outcome;
-pub mod placement;
+pub mod output;
 pub mod plan;
 pub mod run;
 pub mod source;
