@@ -86,4 +86,14 @@ mod tests {
             assert_eq!(tail.dropped(), 3);
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn however_it_comes_the_same_is_kept(pieces in proptest::collection::vec(".{0,9}", 0..9)) {
+            let mut whole = Tail::new(3, 4);
+            whole.push(pieces.concat().as_bytes());
+            let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+            proptest::prop_assert_eq!(fed(&pieces).to_bytes(), whole.to_bytes());
+        }
+    }
 }

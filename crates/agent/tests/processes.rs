@@ -19,6 +19,8 @@ use ensemble_agent::{
 use ensemble_core::outcome::Ending;
 use libtest_mimic::{Arguments, Trial};
 
+/// Exit code of our node when a fault point fired.
+const FAULT: u8 = 3;
 const MARK: &str = "ENSEMBLE_TEST_MARK";
 /// No test waits longer than this for anything.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -29,7 +31,7 @@ fn main() -> ExitCode {
         Some("node") => return node(),
         _ => {}
     }
-    let tests: &[(&str, fn(bool))] = &[
+    let tests: &[(&str, Test)] = &[
         ("exit_codes_and_signals_are_told_apart", exit_codes_and_signals_are_told_apart),
         ("the_agent_sees_a_plain_world", the_agent_sees_a_plain_world),
         ("a_command_that_is_not_there_is_named", a_command_that_is_not_there_is_named),
@@ -42,6 +44,8 @@ fn main() -> ExitCode {
         ("a_wish_to_kill_does_not_wait_for_grace", a_wish_to_kill_does_not_wait_for_grace),
         ("a_dropped_turn_is_a_killed_turn", a_dropped_turn_is_a_killed_turn),
         ("a_killed_node_leaves_nothing", a_killed_node_leaves_nothing),
+        #[cfg(feature = "faults")]
+        ("a_fault_around_the_start_leaves_nothing", a_fault_around_the_start_leaves_nothing),
         ("a_killed_keeper_is_an_error_and_takes_its_session_along", a_killed_keeper_is_an_error),
         ("an_agent_cannot_signal_its_keeper_through_its_group", an_agent_cannot_signal_its_keeper),
         ("one_keeper_at_a_time_holds_a_directory", one_keeper_at_a_time_holds_a_directory),
@@ -62,6 +66,9 @@ fn main() -> ExitCode {
     });
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
+
+/// A test, told whether the keeper may make a cgroup.
+type Test = fn(bool);
 
 /// An attempt's directory and a mark of its own.
 struct Bench {
@@ -102,6 +109,14 @@ impl Bench {
 
     fn sh(&self, script: &str) -> Turn {
         self.turn(&["sh", "-c", script])
+    }
+
+    /// A node of its own process that runs `script`.
+    fn node(&self, script: &str) -> Command {
+        let mut node = Command::new(std::env::current_exe().unwrap());
+        node.arg("node").arg(self.dir.path()).args([&self.mark, &self.cgroup.to_string(), script]);
+        node.stdin(Stdio::null());
+        node
     }
 
     /// Processes that carry our mark, dead ones not counted.
@@ -211,7 +226,9 @@ fn the_agent_sees_a_plain_world(cgroup: bool) {
     assert_eq!(lines[2], "||dumb");
     assert_eq!(lines[3], "4", "0, 1, 2 and the listing itself");
     assert_eq!(lines[4], "SigBlk:\t0000000000000000");
-    assert_eq!(lines[5], "SigIgn:\t0000000000000000");
+    // Whoever started this program may have ignored others.
+    let ignored = u64::from_str_radix(lines[5].trim_start_matches("SigIgn:\t"), 16).unwrap();
+    assert_eq!(ignored & (1 << (13 - 1) | 1 << (15 - 1)), 0, "PIPE and TERM");
     assert_eq!(end.stderr.to_bytes(), b"err\n");
 }
 
@@ -245,7 +262,7 @@ fn an_agent_that_runs_away_leaves_nothing(cgroup: bool) {
 
 fn helpers_may_finish_their_last_words(cgroup: bool) {
     let bench = Bench::new(cgroup);
-    let end = finish(bench.sh("(sleep 0.05; echo last) & echo first"));
+    let end = finish(bench.sh("(while kill -0 $$ 2>&-; do :; done; echo last) & echo first"));
     assert_eq!(stdout(&end), "first\nlast\n");
     assert_eq!(end.left_behind, 0);
 }
@@ -342,19 +359,18 @@ fn node() -> ExitCode {
         grace: Duration::from_secs(5),
         cgroup: cgroup == "true",
     };
-    finish(turn);
-    ExitCode::SUCCESS
+    #[cfg(feature = "faults")]
+    let _faults = fail::FailScenario::setup();
+    match block_on(run(turn, &mut |_, _: &[u8]| {}, never())) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(Error::Fault(_)) => ExitCode::from(FAULT),
+        Err(error) => panic!("{error}"),
+    }
 }
 
 fn a_killed_node_leaves_nothing(cgroup: bool) {
     let bench = Bench::new(cgroup);
-    let mut node = Command::new(std::env::current_exe().unwrap())
-        .arg("node")
-        .arg(bench.dir.path())
-        .args([&bench.mark, &cgroup.to_string(), &format!("{RUNAWAY}\nwhile :; do sleep 1; done")])
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut node = bench.node(&format!("{RUNAWAY}\nwhile :; do sleep 1; done")).spawn().unwrap();
     until("the agent to be up", || bench.path("ready").exists());
     assert!(bench.marked().len() >= 5, "keeper, agent and three others: {:?}", bench.marked());
     assert!(!lock_is_free(&bench.path("lock")));
@@ -365,6 +381,26 @@ fn a_killed_node_leaves_nothing(cgroup: bool) {
     assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
     until("the keeper to be gone", || bench.marked().is_empty());
     bench.assert_nothing_left();
+}
+
+#[cfg(feature = "faults")]
+fn a_fault_around_the_start_leaves_nothing(cgroup: bool) {
+    for point in ensemble_agent::FAULT_POINTS {
+        for (fault, code) in [
+            (format!("{point}=return"), Some(i32::from(FAULT))),
+            (format!("{point}.done=return"), Some(i32::from(FAULT))),
+            (format!("{point}=panic"), Some(101)),
+            (format!("{point}.done=panic"), Some(101)),
+        ] {
+            let bench = Bench::new(cgroup);
+            let mut node = bench.node("touch started; sleep 60");
+            let ended = node.env("FAILPOINTS", &fault).stderr(Stdio::null()).status().unwrap();
+            assert_eq!(ended.code(), code, "{fault}");
+            until("everything to be gone", || bench.marked().is_empty());
+            assert!(!bench.path("started").exists(), "{fault}");
+            bench.assert_nothing_left();
+        }
+    }
 }
 
 fn a_killed_keeper_is_an_error(cgroup: bool) {
@@ -410,13 +446,16 @@ fn one_keeper_at_a_time_holds_a_directory(cgroup: bool) {
 }
 
 fn much_output_costs_little(cgroup: bool) {
-    const MUCH: u64 = 64 * 1024 * 1024;
+    const MUCH: u64 = 256 * 1024 * 1024;
     let bench = Bench::new(cgroup);
     let mut log = LogFile::open(&bench.path("log")).unwrap();
     // One endless line of invalid UTF-8.
     let turn = bench.sh(&format!("head -c {MUCH} /dev/zero | tr '\\0' '\\377'; echo oops >&2"));
     let before = peak_memory();
     let end = block_on(run(turn, &mut log, never())).unwrap();
+    // Other tests run at the same time in this process, so this is a coarse measure.
+    let grown = peak_memory() - before;
+    assert!(grown < MUCH / 2, "memory grew by {grown}");
     assert_eq!(end.exit, Exit::Code(0));
     assert_eq!(log.written(), MUCH + 5);
     assert!(fs::metadata(bench.path("log")).unwrap().len() <= 16 * 1024 * 1024 + 64);
@@ -424,7 +463,6 @@ fn much_output_costs_little(cgroup: bool) {
     assert!(all.starts_with(b"\xff\xff") && all.ends_with(b"oops\n"));
     assert!(end.stdout.to_bytes().len() < 1200 * 1024);
     assert_eq!(end.stdout.dropped(), MUCH - (1024 + 64) * 1024);
-    assert!(peak_memory() - before < 48 * 1024 * 1024, "grew by {}", peak_memory() - before);
 }
 
 /// The most memory that this process ever had, in bytes.

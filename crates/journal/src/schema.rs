@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, config::DbConfig};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use crate::Error;
 
@@ -97,12 +97,11 @@ pub(crate) fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
 }
 
-/// Reads the file without writing to it, and refuses what is not ours, newer or damaged.
+/// Refuses what is not ours, newer or damaged. Reads only: closing a connection that may write
+/// would move the log into a file that is about to be refused.
 fn inspect(path: &Path, known: usize) -> Result<(), Error> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let ours = |e| Error::sqlite(path, e);
-    // Else closing would move the log into a file that we are about to refuse.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(ours)?;
     classify(&connection, path, known)?;
     let bytes: i64 = connection
         .query_row("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", [], |row| {

@@ -53,7 +53,8 @@ impl Repository {
 
 /// Counts files and lines.
 pub(crate) fn count(repo: &Git, changed: &tree::Changed) -> Result<Changes, Error> {
-    let mut changes = Changes { files: u32::try_from(changed.len()).unwrap_or(u32::MAX), ..Changes::default() };
+    let mut changes =
+        Changes { files: u32::try_from(changed.len()).unwrap_or(u32::MAX), ..Changes::default() };
     changes.paths = changed.keys().take(Changes::NAMED).map(|path| spell(path)).collect();
     for change in changed.values() {
         let (old, new) = (content(repo, change.old)?, content(repo, change.new)?);

@@ -149,7 +149,7 @@ fn check_name(repo: &Repository, name: &str) -> Result<(), Error> {
 fn named(name: &str, error: git2::Error) -> Error {
     match error.code() {
         ErrorCode::Locked => Error::Locked { name: name.to_owned() },
-        ErrorCode::InvalidSpec | ErrorCode::Exists => {
+        ErrorCode::InvalidSpec | ErrorCode::Exists | ErrorCode::Directory => {
             Error::BadName { name: name.to_owned(), why: error.message().to_owned() }
         }
         _ => Error::Git { doing: "update a ref", source: error },
@@ -170,3 +170,6 @@ pub(crate) fn list(repo: &Repository, prefix: &str) -> Result<Vec<(String, Commi
     found.sort();
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests;

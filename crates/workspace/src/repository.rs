@@ -3,7 +3,7 @@
 //! of their own; the user's repository is another type, since almost nothing may be done to it.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -157,11 +157,9 @@ impl Repository {
         let repo = self.git()?;
         let tree = tree::edit(&repo, None, &tree::Edits::new())?;
         let tree = repo.find_tree(tree).doing("read a tree")?;
-        let nobody =
-            git2::Signature::new("ensemble", "ensemble@ensemble.localhost", &git2::Time::new(0, 0))
-                .doing("sign a commit")?;
-        let id =
-            repo.commit(None, &nobody, &nobody, "Empty root\n", &tree, &[]).doing("write a commit")?;
+        let nobody = git2::Signature::new("ensemble", "ensemble@ensemble.localhost", &git2::Time::new(0, 0))
+            .doing("sign a commit")?;
+        let id = repo.commit(None, &nobody, &nobody, "Empty root\n", &tree, &[]).doing("write a commit")?;
         commit_id(id)
     }
 
@@ -199,16 +197,5 @@ impl Repository {
     /// [`Error::NoSuchCommit`].
     pub fn parents(&self, commit: &CommitId) -> Result<Vec<CommitId>, Error> {
         tree::commit(&self.git()?, commit)?.parent_ids().map(commit_id).collect()
-    }
-
-    /// Deletes the repository from disk. Not there is success.
-    ///
-    /// # Errors
-    /// When a file can't be deleted.
-    pub fn remove(self) -> Result<(), Error> {
-        match fs::remove_dir_all(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            done => done.doing_to("delete", self.path),
-        }
     }
 }

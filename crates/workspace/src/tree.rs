@@ -61,8 +61,10 @@ pub(crate) fn oid(commit: &CommitId) -> Result<Oid, Error> {
 
 /// Converts git's id into ours.
 pub(crate) fn commit_id(oid: Oid) -> Result<CommitId, Error> {
-    CommitId::new(oid.to_string())
-        .map_err(|why| Error::Git { doing: "read a commit id", source: git2::Error::from_str(&why.to_string()) })
+    CommitId::new(oid.to_string()).map_err(|why| Error::Git {
+        doing: "read a commit id",
+        source: git2::Error::from_str(&why.to_string()),
+    })
 }
 
 /// The commit, or a clear word that it is not there.
@@ -186,17 +188,15 @@ fn edit_folder(
     let old = base.map(|id| repo.find_tree(id)).transpose().doing("read a tree")?;
     let mut builder = repo.treebuilder(old.as_ref()).doing("write a tree")?;
     for (name, here) in names {
-        let folder = builder.get(name).doing("read a tree")?.filter(|e| e.kind() == Some(ObjectType::Tree));
-        let folder = folder.map(|e| e.id());
-        let below = if here.below.is_empty() {
-            folder
-        } else {
-            edit_folder(repo, folder, here.below, depth + 1)?
-        };
+        let there = builder.get(name).doing("read a tree")?.map(|e| (e.id(), e.kind()));
+        let folder = there.filter(|(_, kind)| *kind == Some(ObjectType::Tree)).map(|(id, _)| id);
+        let below =
+            if here.below.is_empty() { folder } else { edit_folder(repo, folder, here.below, depth + 1)? };
         match (here.leaf, below) {
             (Some(Some(entry)), _) => builder.insert(name, entry.id, entry.mode).map(drop),
             (_, Some(tree)) => builder.insert(name, tree, FOLDER).map(drop),
-            (_, None) if builder.get(name).doing("read a tree")?.is_some() => builder.remove(name),
+            // A file that nobody asked to delete stays, even if a folder of its name was emptied.
+            (leaf, None) if there.is_some() && (leaf.is_some() || folder.is_some()) => builder.remove(name),
             (_, None) => Ok(()),
         }
         .doing("write a tree")?;

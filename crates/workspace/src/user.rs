@@ -18,7 +18,7 @@ use crate::{
     refs::{self, Expect},
     tree::{commit, commit_id, oid},
 };
-pub use branches::Into;
+pub use branches::BranchMove;
 
 /// The user's repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,9 +78,11 @@ impl UserRepository {
     pub fn head(&self) -> Result<Head, Error> {
         let repo = self.git()?;
         let symbolic = repo.find_reference("HEAD").doing("read HEAD")?;
-        let branch = symbolic.symbolic_target().ok().flatten().map(|name| {
-            name.strip_prefix("refs/heads/").unwrap_or(name).to_owned()
-        });
+        let branch = symbolic
+            .symbolic_target()
+            .ok()
+            .flatten()
+            .map(|name| name.strip_prefix("refs/heads/").unwrap_or(name).to_owned());
         let commit = match repo.head() {
             Ok(head) => Some(commit_id(head.peel_to_commit().doing("read HEAD")?.id())?),
             Err(error) if error.code() == ErrorCode::UnbornBranch => None,
@@ -226,8 +228,9 @@ impl UserRepository {
 
 fn named(path: &Path, error: git2::Error) -> Error {
     let path = path.to_owned();
-    let unsupported =
-        ["extension", "object format", "repository version"].iter().any(|word| error.message().contains(word));
+    let unsupported = ["extension", "object format", "repository version"]
+        .iter()
+        .any(|word| error.message().contains(word));
     match error.code() {
         ErrorCode::NotFound => Error::NotARepository { path },
         ErrorCode::Owner => Error::ForeignOwner { path },

@@ -9,6 +9,7 @@ mod checkout;
 mod ignored;
 mod remove;
 mod stat;
+mod store;
 mod walk;
 
 use std::{
@@ -62,7 +63,7 @@ impl Worktree {
     /// Makes a working copy of `base` at `path`, which must not exist. The bytes of the files are
     /// those of the commit; symbolic links are made and never followed. Objects are borrowed from
     /// `mirror`, so the copy must be removed before the mirror is pruned. What an interrupted call
-    /// left behind is cleared by [`Worktree::remove`].
+    /// left behind is cleared by [`Worktree::discard`].
     ///
     /// # Errors
     /// [`Error::NoSuchCommit`], [`Error::Escapes`] for a tree that would write outside, or when the
@@ -179,10 +180,11 @@ impl Worktree {
         let mut folder = at::open_root(&self.path).doing_to("open", &self.path)?;
         let (above, name) = path.rsplit_once('/').map_or((None, path), |(above, name)| (Some(above), name));
         for step in above.into_iter().flat_map(|above| above.split('/')) {
-            if make && let Err(error) = rustix::fs::mkdirat(&folder, step, Mode::from_raw_mode(0o777)) {
-                if error != rustix::io::Errno::EXIST {
-                    return Err(error).doing_to("make the folder", self.path.join(path));
-                }
+            if make
+                && let Err(error) = rustix::fs::mkdirat(&folder, step, Mode::from_raw_mode(0o777))
+                && error != rustix::io::Errno::EXIST
+            {
+                return Err(error).doing_to("make the folder", self.path.join(path));
             }
             folder = match rustix::fs::openat(&folder, step, at::FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
                 Ok(next) => next,

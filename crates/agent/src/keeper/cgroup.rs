@@ -51,6 +51,12 @@ impl Cgroup {
         self.0.join("cgroup.procs")
     }
 
+    /// The processes in it.
+    pub(crate) fn members(&self) -> Vec<i32> {
+        let list = fs::read_to_string(self.procs()).unwrap_or_default();
+        list.lines().filter_map(|pid| pid.parse().ok()).collect()
+    }
+
     /// Kills everything in it.
     pub(crate) fn kill(&self) {
         // Failing is no loss: the tree is walked as well.

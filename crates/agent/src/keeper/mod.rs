@@ -38,8 +38,9 @@ use protocol::{Control, Report};
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// How long after the agent's own process its helpers may end by themselves (a `tee` that writes
 /// its last lines), before they are killed.
-const LINGER: Duration = Duration::from_millis(250);
-/// Pauses between two rounds of killing: the first, doubled up to the last.
+const LINGER: Duration = Duration::from_millis(500);
+/// Pauses between two rounds of killing: the first, doubled up to the last. None while processes
+/// appear faster than they are stopped.
 const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(100)];
 
 /// The hidden verb of our binary. Call it first in `main`, before any thread, parser or log is
@@ -50,6 +51,7 @@ pub fn main() -> ExitCode {
     if let Some(order) = launch::ordered(std::env::args_os()) {
         return launch::become_agent(order);
     }
+    close_inherited();
     let Ok(mut channel) = Channel::open() else { return ExitCode::FAILURE };
     match Keeper::start(&mut channel) {
         Ok(Some(mut keeper)) => keeper.watch(&mut channel),
@@ -58,6 +60,17 @@ pub fn main() -> ExitCode {
             channel.report(&refusal);
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Closes all but the standard descriptors: whatever the node itself was started with and does not
+/// know of (a build tool's pipe, a terminal's log) is none of the agent's.
+fn close_inherited() {
+    let names = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let all: Vec<i32> = names.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    for descriptor in all.into_iter().filter(|number| *number > 2) {
+        // The listing's own is among them and closed by now.
+        let _ = nix::unistd::close(descriptor);
     }
 }
 
@@ -140,8 +153,9 @@ impl Keeper {
                 self.aim = Aim::End(PAUSES[0]);
             }
             if let Aim::End(pause) = self.aim {
-                self.killed.round(getpid().as_raw(), self.cgroup.as_ref());
-                self.aim = Aim::End((pause * 2).min(PAUSES[1]));
+                let caught = self.killed.round(getpid().as_raw(), self.cgroup.as_ref());
+                self.aim =
+                    Aim::End(if caught { (pause * 2).clamp(PAUSES[0], PAUSES[1]) } else { Duration::ZERO });
             }
         }
         self.cgroup.as_ref().inspect(|one| one.remove());

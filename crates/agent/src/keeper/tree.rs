@@ -3,8 +3,10 @@
 //! reused, so a signal goes to a process only after its start time was seen again.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs, io,
+    path::Path,
+    time::Duration,
 };
 
 use rustix::{
@@ -14,8 +16,11 @@ use rustix::{
 
 use super::Cgroup;
 
-/// Looks in one round for processes that are not stopped yet; the next round goes on.
-const PASSES: usize = 32;
+/// Looks in one round for processes that are not stopped yet; the caller reaps, the next goes on.
+const PASSES: usize = 8;
+/// Rounds for what a lost keeper left, and the pause between them: two seconds in all.
+const SWEEPS: usize = 100;
+const SWEEP_PAUSE: Duration = Duration::from_millis(20);
 
 /// A process that was there when we looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +78,35 @@ pub(crate) fn processes() -> io::Result<Vec<Process>> {
     Ok(names.filter_map(Process::read).collect())
 }
 
+/// Visits what has not ended below `top`. Where the kernel lists children (nearly everywhere) a
+/// process is visited microseconds after it was seen and before its children are listed, so that
+/// the visitor can stop it: the only way to catch up with processes that beget others all the time.
+fn visit_below(top: i32, visit: &mut dyn FnMut(Process)) {
+    if !Path::new("/proc/thread-self/children").exists() {
+        below(top, &processes().unwrap_or_default()).into_iter().for_each(visit);
+        return;
+    }
+    let mut known = BTreeSet::from([top]);
+    let mut next = vec![top];
+    while let Some(parent) = next.pop() {
+        for pid in children(parent).into_iter().filter(|pid| known.insert(*pid)) {
+            if let Some(process) = Process::read(pid).filter(|process| !process.ended) {
+                visit(process);
+            }
+            next.push(pid);
+        }
+    }
+}
+
+/// The children of a process, whichever of its threads they belong to.
+fn children(pid: i32) -> Vec<i32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
 /// Those of `all` below `top` that have not ended.
 fn below(top: i32, all: &[Process]) -> Vec<Process> {
     let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
@@ -97,56 +131,60 @@ fn below(top: i32, all: &[Process]) -> Vec<Process> {
 pub(crate) struct Killed(BTreeSet<(i32, u64)>);
 
 impl Killed {
-    /// Kills everything below `top`; the caller reaps and repeats until nothing is left.
-    pub(crate) fn round(&mut self, top: i32, cgroup: Option<&Cgroup>) {
-        let seen = stop(|all| below(top, all));
-        cgroup.inspect(|one| one.kill());
-        for process in &seen {
-            process.signal(Signal::KILL);
-            self.0.insert((process.pid, process.started));
+    /// Kills everything below `top`; the caller reaps and repeats until nothing is left. Whether
+    /// everything was caught, so that there is time to wait for its end.
+    pub(crate) fn round(&mut self, top: i32, cgroup: Option<&Cgroup>) -> bool {
+        if let Some(cgroup) = cgroup {
+            self.0.extend(
+                cgroup.members().into_iter().filter_map(Process::read).map(|one| (one.pid, one.started)),
+            );
+            cgroup.kill();
         }
+        self.stop_and_kill(|visit| visit_below(top, visit))
     }
 
     /// How many were killed besides `pid`.
     pub(crate) fn without(&self, pid: i32) -> usize {
         self.0.iter().filter(|(one, _)| *one != pid).count()
     }
-}
 
-/// Stops the processes that `choose` picks until it picks no new ones; those that were stopped.
-fn stop(choose: impl Fn(&[Process]) -> Vec<Process>) -> Vec<Process> {
-    let mut known = BTreeSet::new();
-    let mut seen = Vec::new();
-    for _ in 0..PASSES {
-        let mut fresh = choose(&processes().unwrap_or_default());
-        fresh.retain(|process| known.insert((process.pid, process.started)));
-        if fresh.is_empty() {
-            break;
+    /// Stops what `look` visits until it visits nothing new, then kills it. Whether it came to that.
+    fn stop_and_kill(&mut self, look: impl Fn(&mut dyn FnMut(Process))) -> bool {
+        let mut stopped = BTreeMap::new();
+        let mut caught = false;
+        for _ in 0..PASSES {
+            let before = stopped.len();
+            look(&mut |process| {
+                stopped.entry((process.pid, process.started)).or_insert_with(|| {
+                    process.signal(Signal::STOP);
+                    process
+                });
+            });
+            caught = stopped.len() == before;
+            if caught {
+                break;
+            }
         }
-        fresh.iter().for_each(|process| process.signal(Signal::STOP));
-        seen.append(&mut fresh);
+        stopped.values().for_each(|process| process.signal(Signal::KILL));
+        self.0.extend(stopped.into_keys());
+        caught
     }
-    seen
 }
 
 /// In a lost keeper's stead: kills what is left of its session and its cgroup. How many that were.
 /// `keeper` must not have been waited for yet, or its id might mean another session.
 pub(crate) fn sweep(keeper: i32, cgroup: Option<&Cgroup>) -> usize {
     let mut killed = Killed::default();
-    for _ in 0..PASSES {
-        let of_session = |all: &[Process]| {
-            let members = all.iter().filter(|one| one.session == keeper && one.pid != keeper && !one.ended);
-            members.copied().collect::<Vec<_>>()
-        };
-        let seen = stop(of_session);
+    let is_left = |one: &Process| one.session == keeper && one.pid != keeper && !one.ended;
+    for _ in 0..SWEEPS {
         cgroup.inspect(|one| one.kill());
-        if seen.is_empty() {
+        killed.stop_and_kill(|visit| {
+            processes().unwrap_or_default().into_iter().filter(is_left).for_each(visit);
+        });
+        if !processes().unwrap_or_default().iter().any(is_left) {
             break;
         }
-        for process in seen {
-            process.signal(Signal::KILL);
-            killed.0.insert((process.pid, process.started));
-        }
+        std::thread::sleep(SWEEP_PAUSE);
     }
     cgroup.inspect(|one| one.remove());
     killed.without(keeper)

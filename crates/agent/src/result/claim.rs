@@ -39,10 +39,13 @@ pub(super) fn parse(source: &str, bytes: &[u8]) -> Result<Claim, String> {
     }
     let fields: BTreeMap<String, &RawValue> =
         serde_json::from_str(text).map_err(|error| format!("{source} is not a JSON object: {error}"))?;
-    let mut reader = Reader { source, text, warnings: Vec::new() };
+    let mut reader = Reader { source, text, warnings: Vec::new(), unsaid: 0 };
     let outcome = reader.outcome(&fields)?;
     let outputs = reader.outputs(&fields)?;
     reader.warn_of_unknown(&fields);
+    if reader.unsaid > 0 {
+        reader.warnings.push(format!("{source}: {} more warnings", reader.unsaid));
+    }
     Ok(Claim { outcome, outputs, warnings: reader.warnings })
 }
 
@@ -50,15 +53,27 @@ type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
 const KNOWN: &[&str] =
     &["status", "task_id", "summary", "outputs", "artifacts", "messages", "blockers", "usage"];
+/// Most warnings on one result: looking up a line takes time, and nobody reads more.
+const WARNINGS_LIMIT: usize = 20;
 const STATUS: &str = "one of SUCCESS, FAILED, BLOCKED, done, revise, blocked, failed";
 
 struct Reader<'a> {
     source: &'a str,
     text: &'a str,
     warnings: Vec<String>,
+    /// Warnings beyond the limit.
+    unsaid: usize,
 }
 
 impl Reader<'_> {
+    fn warn(&mut self, warning: impl FnOnce(&Self) -> String) {
+        if self.warnings.len() < WARNINGS_LIMIT {
+            self.warnings.push(warning(self));
+        } else {
+            self.unsaid += 1;
+        }
+    }
+
     fn outcome(&mut self, fields: &Fields<'_>) -> Result<Outcome, String> {
         let Some(raw) = fields.get("status") else {
             return Err(format!("{}: field `status` is missing; it must be {STATUS}", self.source));
@@ -103,7 +118,7 @@ impl Reader<'_> {
         let read =
             self.field(fields, "usage", "an object with total_tokens, tool_uses, duration_ms in numbers");
         read.map(Option::unwrap_or_default).unwrap_or_else(|why| {
-            self.warnings.push(format!("{why}; left out"));
+            self.warn(|_| format!("{why}; left out"));
             Usage::default()
         })
     }
@@ -125,8 +140,7 @@ impl Reader<'_> {
                 }
                 (Err(bad), OutputValue::Contents(_)) => return Err(self.at(raw, &field, &format!("{bad}"))),
                 (Err(bad), OutputValue::Reference(_)) => {
-                    let warning = self.at(raw, &field, &format!("{bad}; left out"));
-                    self.warnings.push(warning);
+                    self.warn(|reader| reader.at(raw, &field, &format!("{bad}; left out")));
                 }
             }
         }
@@ -139,12 +153,14 @@ impl Reader<'_> {
             Value::String(text) if is_reference(name, &text) => OutputValue::Reference(text),
             Value::String(text) => {
                 if !text.contains('\n') {
-                    self.warnings.push(format!(
-                        "{}: `outputs.{}` is one line and is taken for the file's contents; write {{\"ref\": …}} for a \
-                         reference",
-                        self.source,
-                        shown(name)
-                    ));
+                    self.warn(|reader| {
+                        format!(
+                            "{}: `outputs.{}` is one line and is taken for the file's contents; write {{\"ref\": …}} \
+                             for a reference",
+                            reader.source,
+                            shown(name)
+                        )
+                    });
                 }
                 OutputValue::Contents(text)
             }
@@ -165,8 +181,7 @@ impl Reader<'_> {
 
     fn warn_of_unknown(&mut self, fields: &Fields<'_>) {
         for (name, raw) in fields.iter().filter(|(name, _)| !KNOWN.contains(&name.as_str())) {
-            let warning = self.at(raw, shown(name), "is not a field of a result; ignored");
-            self.warnings.push(warning);
+            self.warn(|reader| reader.at(raw, shown(name), "is not a field of a result; ignored"));
         }
     }
 

@@ -166,6 +166,15 @@ fn odd_but_harmless_things_are_warned_about() {
 }
 
 #[test]
+fn a_flood_of_oddities_is_cut_short() {
+    let fields: String = (0..50_000).map(|n| format!(",\n\"x{n}\": 1")).collect();
+    let reading = said(&format!("{{\"status\": \"done\"{fields}}}"));
+    assert_eq!(reading.outcome.ending, Ending::Done);
+    assert_eq!(reading.warnings.len(), 21);
+    assert!(reading.warnings[20].ends_with("49980 more warnings"));
+}
+
+#[test]
 fn invalid_utf_8_is_replaced() {
     let reading = outcome(&Exit::Code(0), Some(b"{\"status\": \"done\", \"summary\": \"a\xffb\"}"), b"", b"");
     assert_eq!(reading.outcome.summary.head(), "a\u{fffd}b");

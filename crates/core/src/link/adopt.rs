@@ -211,7 +211,8 @@ mod tests {
         let attempt = key(OURS, "a", 1);
         let check = AttemptKey { check: Some(CheckNumber(1)), token: Seq(2), ..attempt.clone() };
         let adoption =
-            adopt(&believed(&[(check.clone(), 5)], None), &said(6, &[attempt.clone()], &[])).unwrap();
+            adopt(&believed(&[(check.clone(), 5)], None), &said(6, std::slice::from_ref(&attempt), &[]))
+                .unwrap();
         assert_eq!(
             adoption,
             Adoption { lost: set(&[check]), unknown_to_us: set(&[attempt]), ..Adoption::default() }

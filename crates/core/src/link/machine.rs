@@ -11,22 +11,30 @@ use super::{
 use crate::ids::Incarnation;
 
 /// One end of a link to one peer, over any number of connections and restarts of that peer.
+/// `O` is what goes out, `I` what comes in.
+///
+/// A shell does after every input (a frame, a connection, a body to send, the clock): write
+/// [`Self::outgoing`] to the stream, then act on [`Self::tick`] (an answer that leaves may bring
+/// the link up), then sleep until [`Self::next_wake`].
 ///
 /// Frames must be fed from the connection that was attached last, and from no older one.
+///
+/// Only the holder sends heartbeats. Where just the way back to it is broken, it hangs up after a
+/// TTL and so falls silent; the granter, having nothing to answer, sees the link down a TTL later.
 #[derive(Clone, Debug)]
-pub struct Link<B> {
+pub struct Link<O, I = O> {
     config: Config,
     me: Incarnation,
     peer: Option<Incarnation>,
     state: State,
     beating: Beating,
     answering: Answering,
-    outbound: Outbound<B>,
-    inbound: Inbound<B>,
+    outbound: Outbound<O>,
+    inbound: Inbound<I>,
     pending: Vec<Event>,
 }
 
-impl<B: Clone> Link<B> {
+impl<O: Clone, I> Link<O, I> {
     /// A link of this start (`me`) of a process; down since `now`, with no connection.
     #[must_use]
     pub fn new(config: Config, me: Incarnation, now: Millis) -> Self {
@@ -57,7 +65,7 @@ impl<B: Clone> Link<B> {
     ///
     /// # Errors
     /// [`AttachError`]; nothing has changed then, an older connection stays.
-    pub fn attach(&mut self, greeting: Greeting, now: Millis) -> Result<Vec<B>, AttachError> {
+    pub fn attach(&mut self, greeting: Greeting, now: Millis) -> Result<Vec<O>, AttachError> {
         self.pass(now);
         let from = greeting.from;
         if let Some(known) = self.peer.filter(|known| from < *known) {
@@ -98,13 +106,13 @@ impl<B: Clone> Link<B> {
     ///
     /// # Errors
     /// [`Refused`] when [`Config::queue`] bodies wait already.
-    pub fn send(&mut self, body: B) -> Result<(), Refused<B>> {
+    pub fn send(&mut self, body: O) -> Result<(), Refused<O>> {
         self.outbound.push(body, self.config.queue)
     }
 
     /// The frames to write now, in this order. They count as sent at `now`, so write them at once,
     /// or detach if that fails.
-    pub fn outgoing(&mut self, now: Millis) -> Vec<Frame<B>> {
+    pub fn outgoing(&mut self, now: Millis) -> Vec<Frame<O>> {
         self.pass(now);
         if !self.state.connected() {
             return Vec::new();
@@ -135,7 +143,7 @@ impl<B: Clone> Link<B> {
     }
 
     /// Takes a frame from the connection.
-    pub fn receive(&mut self, frame: Frame<B>, now: Millis) -> Received<B> {
+    pub fn receive(&mut self, frame: Frame<I>, now: Millis) -> Received<I> {
         self.pass(now);
         let rejected = |why| Received { bodies: Vec::new(), rejected: Some(why) };
         if !self.state.connected() {
@@ -155,7 +163,7 @@ impl<B: Clone> Link<B> {
         if let Some(beat) = frame.heartbeat {
             self.answering.heard(beat);
         }
-        if let Some(until) = frame.answer.and_then(|beat| self.beating.answered(beat, &self.config, now)) {
+        if let Some(until) = frame.answer.and_then(|beat| self.beating.answered(beat, &self.config)) {
             self.step(Input::Answered { until });
         }
         let Some(body) = frame.body else { return Received { bodies: Vec::new(), rejected: None } };

@@ -248,7 +248,7 @@ pub fn nearest<'n>(
     if length > 64 {
         return None;
     }
-    let allowed = (length / 3).clamp(1, 4);
+    let allowed = (length / 3).min(4);
     let mut best: Option<(usize, &str)> = None;
     for name in names {
         if name.len().abs_diff(text.len()) > allowed * 4 || name.len() > 256 {

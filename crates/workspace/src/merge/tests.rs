@@ -3,8 +3,11 @@ use crate::testing::{Bench, git, merge_note};
 
 const LINES: &[u8] = b"one\ntwo\nthree\nfour\nfive\nsix\n";
 
+/// Paths and contents; see `Bench::commit`.
+type Files<'a> = &'a [(&'a str, &'a [u8])];
+
 /// Merges two children of one base and says what came of it.
-fn merged(base: &[(&str, &[u8])], ours: &[(&str, &[u8])], theirs: &[(&str, &[u8])]) -> (Bench, Merge) {
+fn merged(base: Files<'_>, ours: Files<'_>, theirs: Files<'_>) -> (Bench, Merge) {
     let bench = Bench::new();
     let base = bench.commit(&[], base);
     let (ours, theirs) = (bench.commit(&[&base], ours), bench.commit(&[&base], theirs));
@@ -12,14 +15,14 @@ fn merged(base: &[(&str, &[u8])], ours: &[(&str, &[u8])], theirs: &[(&str, &[u8]
     (bench, merge)
 }
 
-fn files(base: &[(&str, &[u8])], ours: &[(&str, &[u8])], theirs: &[(&str, &[u8])]) -> Vec<(String, String)> {
+fn files(base: Files<'_>, ours: Files<'_>, theirs: Files<'_>) -> Vec<(String, String)> {
     match merged(base, ours, theirs) {
         (bench, Merge::Clean { commit, .. }) => bench.files(&commit),
         (_, conflict) => panic!("{conflict:?}"),
     }
 }
 
-fn conflict(base: &[(&str, &[u8])], ours: &[(&str, &[u8])], theirs: &[(&str, &[u8])]) -> Vec<(String, What)> {
+fn conflict(base: Files<'_>, ours: Files<'_>, theirs: Files<'_>) -> Vec<(String, What)> {
     match merged(base, ours, theirs).1 {
         Merge::Conflict { files } => files.into_iter().map(|file| (file.path, file.what)).collect(),
         clean => panic!("{clean:?}"),
@@ -48,7 +51,8 @@ fn both_sides_are_kept_and_the_commit_has_both_parents() {
     // The same inputs give the same id, and git's own eyes find nothing wrong.
     assert_eq!(bench.repository.merge(&ours, &theirs, &base, &merge_note()).unwrap(), merge);
     git(bench.repository.path(), &["fsck", "--strict"]);
-    let shown = git(bench.repository.path(), &["log", "-1", "--format=%an %at %s|%(trailers)", commit.as_str()]);
+    let shown =
+        git(bench.repository.path(), &["log", "-1", "--format=%an %at %s|%(trailers)", commit.as_str()]);
     assert_eq!(shown.trim(), "ensemble 1796000000 Merge api|Ensemble-Task: api");
 }
 
@@ -123,10 +127,7 @@ fn links_submodules_and_binaries_are_never_merged_by_content() {
         assert_eq!(conflict(&[(f, a)], &[(f, b)], &[(f, c)]), one("f", What::BothChanged), "{mode}");
         assert_eq!(files(&[(f, a)], &[(f, a), ("x", b"x")], &[(f, c)]).len(), 2);
     }
-    assert_eq!(
-        conflict(&[("f", a)], &[("f:120000", b"x")], &[("f", c)]),
-        one("f", What::KindsDiffer)
-    );
+    assert_eq!(conflict(&[("f", a)], &[("f:120000", b"x")], &[("f", c)]), one("f", What::KindsDiffer));
     let binary = |first: u8, last: u8| [&[first, 0, b'\n'][..], LINES, &[last]].concat();
     let (x, y, z) = (binary(1, 1), binary(2, 1), binary(1, 2));
     assert_eq!(conflict(&[("f", &x)], &[("f", &y)], &[("f", &z)]), one("f", What::BothChanged));
@@ -134,11 +135,13 @@ fn links_submodules_and_binaries_are_never_merged_by_content() {
 
 #[test]
 fn a_file_and_a_folder_of_one_name_are_a_conflict_from_either_side() {
-    let base: &[(&str, &[u8])] = &[("k", b"k")];
-    let (file, folder): (&[(&str, &[u8])], &[(&str, &[u8])]) =
+    let base: Files<'_> = &[("k", b"k")];
+    let (file, folder): (Files<'_>, Files<'_>) =
         (&[("k", b"k"), ("p", b"x")], &[("k", b"k"), ("p/q/r", b"y")]);
     assert_eq!(conflict(base, file, folder), one("p/q/r", What::FileAndFolder));
     assert_eq!(conflict(base, folder, file), one("p", What::FileAndFolder));
+    // Both emptied the folder, one put a file there.
+    assert_eq!(files(&[("p/x", b"x"), ("k", b"k")], &[("p", b"y"), ("k", b"k")], &[("k", b"k")]).len(), 2);
     // One side turns the file into a folder, the other leaves it.
     assert_eq!(files(&[("p", b"x")], &[("p", b"x"), ("k", b"k")], &[("p/q", b"y")]).len(), 2);
     assert_eq!(conflict(&[("p", b"x")], &[("p", b"z")], &[("p/q", b"y")])[0].1, What::DeletedThere);

@@ -17,7 +17,7 @@ use crate::{
 
 /// What became of the user's branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Into {
+pub enum BranchMove {
     /// It points at the result now.
     Moved,
     /// It did not exist and was made.
@@ -41,28 +41,30 @@ impl UserRepository {
     /// # Errors
     /// [`Error::NoSuchCommit`], [`Error::NotABase`] when `commit` does not follow `base`,
     /// [`Error::BadName`], [`Error::ReadOnly`], [`Error::Locked`].
-    pub fn into(&self, branch: &str, id: &CommitId, base: &CommitId) -> Result<Into, Error> {
+    pub fn move_branch(&self, branch: &str, id: &CommitId, base: &CommitId) -> Result<BranchMove, Error> {
         let repo = self.git()?;
         let name = format!("refs/heads/{branch}");
         let result = commit(&repo, id)?.id();
         let now = refs::target(&repo, &name)?;
         if now.as_ref() == Some(id) {
-            return Ok(Into::Moved);
+            return Ok(BranchMove::Moved);
         }
         if let Some(by) = holder(&repo, &name)? {
-            return Ok(Into::CheckedOut { by });
+            return Ok(BranchMove::CheckedOut { by });
         }
         let (expect, done) = match now {
-            None => (Expect::Absent, Into::Created),
-            Some(now) if now != *base => return Ok(Into::MovedSince { now }),
-            Some(_) => (Expect::At(base.clone()), Into::Moved),
+            None => (Expect::Absent, BranchMove::Created),
+            Some(now) if now != *base => return Ok(BranchMove::MovedSince { now }),
+            Some(_) => (Expect::At(base.clone()), BranchMove::Moved),
         };
-        if done == Into::Moved && !repo.graph_descendant_of(result, oid(base)?).doing("walk the history")? {
+        if done == BranchMove::Moved
+            && !repo.graph_descendant_of(result, oid(base)?).doing("walk the history")?
+        {
             return Err(Error::NotABase { base: base.clone(), ours: base.clone(), theirs: id.clone() });
         }
         match refs::update(&repo, &name, id, &expect) {
             Ok(()) => Ok(done),
-            Err(Error::Moved { now: Some(now), .. }) => Ok(Into::MovedSince { now }),
+            Err(Error::Moved { now: Some(now), .. }) => Ok(BranchMove::MovedSince { now }),
             Err(error) => Err(self.read_only(error)),
         }
     }

@@ -14,6 +14,7 @@ use ensemble_core::{
 use super::{
     Worktree, at,
     stat::Looks,
+    store::Store,
     walk::{Found, Walk},
 };
 use crate::{
@@ -21,6 +22,7 @@ use crate::{
     error::{Doing, DoingTo, Error},
     fault,
     note::CaptureNote,
+    objects,
     repository::Repository,
     tree::{self, Edits, Entry, commit, commit_id},
 };
@@ -100,9 +102,10 @@ impl Worktree {
         note: &CaptureNote,
     ) -> Result<Capture, Error> {
         fault!("workspace.capture");
-        let repo = mirror.git()?;
+        // New objects gather in this handle's memory and go to the disk together, at the end.
+        let (repo, disk) = (mirror.git()?, mirror.git()?);
+        let store = Store::new(&repo, &disk)?;
         let parent = commit(&repo, base)?;
-        let odb = repo.odb().doing("open the mirror")?;
         // Names that are no text can't be told apart safely; such files stay as they are.
         let tracked: BTreeMap<String, Entry> = tree::files(&repo, parent.tree_id())?
             .into_iter()
@@ -112,7 +115,7 @@ impl Worktree {
             note.outputs.iter().filter(|output| path::check(output).is_ok()).cloned().collect();
         let looks = Looks::read(&self.stat_path());
         let root = at::open_root(&self.path).doing_to("open the worktree", &self.path)?;
-        let found = Walk::new(&odb, &tracked, &outputs, &looks).run(&root)?;
+        let found = Walk::new(store, &tracked, &outputs, &looks).run(&root)?;
         let edits = edits(&tracked, &found);
         let changed_tree = tree::edit(&repo, Some(parent.tree_id()), &edits)?;
         let changed = tree::diff(&repo, Some(parent.tree_id()), Some(changed_tree))?;
@@ -123,7 +126,9 @@ impl Worktree {
             let tree = repo.find_tree(changed_tree).doing("read a tree")?;
             let who = &written.signature;
             let id = repo.commit(None, who, who, &written.message, &tree, &[&parent]);
-            Some(commit_id(id.doing("write a commit")?)?)
+            let id = id.doing("write a commit")?;
+            objects::settle(&repo, &disk, id)?;
+            Some(commit_id(id)?)
         };
         fault!("workspace.capture.done");
         Ok(Capture {

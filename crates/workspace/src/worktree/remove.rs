@@ -1,7 +1,10 @@
 //! Deleting a worktree, whatever its agent left in it: read-only folders, links that lead out,
 //! trees too deep for the number of open files. The proof that nothing is lost is the caller's.
 
-use std::{io, path::Path};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use rustix::{
     fd::OwnedFd,
@@ -22,27 +25,35 @@ impl Worktree {
     /// # Errors
     /// When something can't be deleted; the rest may be gone then.
     pub fn remove(self) -> Result<(), Error> {
-        Self::clear(&self.path)?;
+        clear(&self.path)?;
         match std::fs::remove_file(self.stat_path()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done.doing_to("delete", self.stat_path()),
         }
     }
 
-    fn clear(path: &Path) -> Result<(), Error> {
-        let _ = std::fs::symlink_metadata(path).map(|found| {
-            // A folder that may not be listed may still be ours.
-            if found.is_dir() { rustix::fs::chmod(path, Mode::RWXU) } else { Ok(()) }
-        });
-        let root = match at::open_root(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            opened => opened.doing_to("open", path)?,
-        };
-        let mut top = Top { root: &root, moved: 0 };
-        // What was moved to the top is deleted in the next round.
-        while !top.empty(&root, 0).doing_to("delete files in", path)? {}
-        std::fs::remove_dir(path).doing_to("delete", path)
+    /// As [`Worktree::remove`], for what an interrupted creation left at `path`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn discard(path: impl Into<PathBuf>) -> Result<(), Error> {
+        Self { path: path.into() }.remove()
     }
+}
+
+fn clear(path: &Path) -> Result<(), Error> {
+    let _ = std::fs::symlink_metadata(path).map(|found| {
+        // A folder that may not be listed may still be ours.
+        if found.is_dir() { rustix::fs::chmod(path, Mode::RWXU) } else { Ok(()) }
+    });
+    let root = match at::open_root(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.doing_to("open", path)?,
+    };
+    let mut top = Top { root: &root, moved: 0 };
+    // What was moved to the top is deleted in the next round.
+    while !top.empty(&root, 0).doing_to("delete files in", path)? {}
+    std::fs::remove_dir(path).doing_to("delete", path)
 }
 
 struct Top<'a> {

@@ -10,7 +10,6 @@ use crate::tree::{Entry, TreePath};
 
 /// The record of an entry. The fields are 32 bits wide in git's format; cut the same way on both
 /// sides they still tell files apart.
-#[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 pub(super) fn index_entry(path: TreePath, entry: Entry, seen: &Stat) -> IndexEntry {
     IndexEntry {
         ctime: IndexTime::new(seen.st_ctime as i32, seen.st_ctime_nsec as u32),
@@ -51,7 +50,8 @@ impl Looks {
     pub(super) fn unchanged(&self, path: &[u8], entry: Entry, seen: &Stat) -> bool {
         let Some(then) = self.entries.get(path) else { return false };
         let now = index_entry(Vec::new(), entry, seen);
-        let same = |a: &IndexTime, b: &IndexTime| (a.seconds(), a.nanoseconds()) == (b.seconds(), b.nanoseconds());
+        let same =
+            |a: &IndexTime, b: &IndexTime| (a.seconds(), a.nanoseconds()) == (b.seconds(), b.nanoseconds());
         then.id == now.id
             && then.mode == now.mode
             && same(&then.ctime, &now.ctime)

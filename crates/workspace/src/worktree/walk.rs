@@ -2,12 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _},
 };
 
 use ensemble_core::plan::path;
-use git2::{ObjectType, Odb};
 use rustix::{
     fd::OwnedFd,
     fs::{Dir, FileType, Stat, readlinkat},
@@ -18,9 +16,10 @@ use super::{
     capture::{Capture, Skipped, Why},
     ignored::{self, Rules},
     stat::Looks,
+    store::Store,
 };
 use crate::{
-    error::{Doing, Error},
+    error::Error,
     tree::{EXECUTABLE, Entry, FILE, LINK, join, spell},
 };
 
@@ -32,9 +31,6 @@ pub(super) const FILE_LIMIT: u64 = 1 << 30;
 
 /// All that a capture reads, before compression: beyond it no pack would fit.
 const TOTAL_LIMIT: u64 = 4 << 30;
-
-/// Files up to here are read at once, larger ones streamed.
-const WHOLE_LIMIT: u64 = 16 << 20;
 
 /// What a walk found.
 #[derive(Default)]
@@ -108,7 +104,7 @@ enum Want {
 
 /// A walk through one worktree.
 pub(super) struct Walk<'a> {
-    odb: &'a Odb<'a>,
+    store: Store<'a>,
     tracked: &'a BTreeMap<String, Entry>,
     outputs: &'a BTreeSet<String>,
     looks: &'a Looks,
@@ -119,12 +115,13 @@ pub(super) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     pub(super) fn new(
-        odb: &'a Odb<'a>,
+        store: Store<'a>,
         tracked: &'a BTreeMap<String, Entry>,
         outputs: &'a BTreeSet<String>,
         looks: &'a Looks,
     ) -> Self {
-        Self { odb, tracked, outputs, looks, rules: Rules::default(), found: Found::default(), read: 0 }
+        let (rules, found) = (Rules::default(), Found::default());
+        Self { store, tracked, outputs, looks, rules, found, read: 0 }
     }
 
     pub(super) fn run(mut self, root: &OwnedFd) -> Result<Found, Error> {
@@ -202,7 +199,8 @@ impl<'a> Walk<'a> {
         let tracked = self.tracked.get(path).copied();
         let here = want != Want::Tracked || tracked.is_some();
         let below = is_folder
-            && (any_below(self.tracked.keys_from(path), path) || any_below(self.outputs.keys_from(path), path));
+            && (any_below(self.tracked.keys_from(path), path)
+                || any_below(self.outputs.keys_from(path), path));
         if !here && !below {
             return Ok(());
         }
@@ -235,7 +233,9 @@ impl<'a> Walk<'a> {
     /// A submodule stays; what an agent put there is named.
     fn module(&mut self, folder: &OwnedFd, name: &str, path: &str, is_folder: bool) -> Result<(), Error> {
         let empty = is_folder
-            && at::open_folder(folder, name).and_then(|below| list(&below)).is_ok_and(|names| names.is_empty());
+            && at::open_folder(folder, name)
+                .and_then(|below| list(&below))
+                .is_ok_and(|names| names.is_empty());
         if !empty {
             self.found.skip(path, Why::Submodule);
         }
@@ -289,7 +289,7 @@ impl<'a> Walk<'a> {
             return Err(Error::TooLarge { what: "what changed in the worktree", limit: TOTAL_LIMIT });
         }
         match at::open_file(folder, name) {
-            Ok(Some(file)) => match self.store(file, size)? {
+            Ok(Some(file)) => match self.store.file(file, size)? {
                 Ok(id) => {
                     let mode = if seen.st_mode & 0o100 == 0 { FILE } else { EXECUTABLE };
                     self.found.files.insert(path.to_owned(), Entry { mode, id });
@@ -300,38 +300,6 @@ impl<'a> Walk<'a> {
             Err(error) => self.found.skip(path, Why::Unreadable(error.to_string())),
         }
         Ok(())
-    }
-
-    /// Stores a file's bytes; the inner result tells whether they could be read.
-    fn store(&self, file: File, size: u64) -> Result<io::Result<git2::Oid>, Error> {
-        if size <= WHOLE_LIMIT {
-            return match at::read(file, FILE_LIMIT) {
-                Ok(at::Read::Whole(bytes)) => {
-                    self.odb.write(ObjectType::Blob, &bytes).map(Ok).doing("store a file")
-                }
-                Ok(at::Read::TooLarge) => Ok(Err(io::Error::other("it grew while it was read"))),
-                Err(error) => Ok(Err(error)),
-            };
-        }
-        let length = usize::try_from(size).unwrap_or(usize::MAX);
-        let mut writer = self.odb.writer(length, ObjectType::Blob).doing("store a file")?;
-        let mut file = file.take(size);
-        let (mut chunk, mut left) = (vec![0; 1 << 20], size);
-        while left > 0 {
-            match file.read(&mut chunk) {
-                Ok(0) => return Ok(Err(io::Error::other("it shrank while it was read"))),
-                Ok(count) => {
-                    writer.write_all(&chunk[..count]).map_err(|error| Error::Io {
-                        doing: "store a file in",
-                        path: "the mirror".into(),
-                        source: error,
-                    })?;
-                    left -= count as u64;
-                }
-                Err(error) => return Ok(Err(error)),
-            }
-        }
-        writer.finalize().map(Ok).doing("store a file")
     }
 
     fn link(
@@ -348,7 +316,7 @@ impl<'a> Walk<'a> {
                 return Ok(());
             }
         };
-        let id = self.odb.write(ObjectType::Blob, &target).doing("store a link")?;
+        let id = self.store.bytes(&target)?;
         let entry = Entry { mode: LINK, id };
         // One that the base has is the user's own.
         if tracked == Some(entry) || stays_inside(path, &target) {
