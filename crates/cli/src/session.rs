@@ -80,7 +80,7 @@ impl Session {
             self.print(&home)?;
             self.embedded.shutdown().await;
         } else {
-            self.embedded.kill();
+            self.embedded.kill().await;
         }
         output::say(&format!("run {run} can go on: ensemble resume {run}"));
         Ok(Exit::Interrupted)

@@ -145,6 +145,14 @@ fn result_lines(state: &State, home: &Home) -> Vec<String> {
     lines
 }
 
+/// What `fetch` did, in lines.
+#[must_use]
+pub fn fetched(state: &State, home: &Home) -> Vec<String> {
+    let mut lines = result_lines(state, home);
+    lines.extend(section("next", advice(state, Some(home))));
+    lines
+}
+
 fn section(title: &str, items: Vec<String>) -> Vec<String> {
     if items.is_empty() {
         return items;
