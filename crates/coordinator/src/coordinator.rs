@@ -197,7 +197,7 @@ impl CoordinatorHandle {
         drop(self.actor.cast(Msg::LinkUp(link)));
     }
 
-    pub(crate) fn from_node(
+    pub(crate) fn hear(
         &self,
         link: LinkHandle,
         body: ToCoordinator,

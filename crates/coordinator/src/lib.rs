@@ -7,6 +7,7 @@ mod coordinator;
 mod error;
 mod link;
 mod logs;
+mod offline;
 mod repository;
 mod run;
 mod service;
@@ -20,6 +21,7 @@ use ensemble_core::ids::CoordinatorId;
 use ensemble_journal::Journal;
 pub use error::Error;
 pub use logs::{name as log_name, path as log_path};
+pub use offline::stop as stop_unowned;
 pub use run::load::{blob_text, entry, whole};
 pub use submit::Submission;
 

@@ -225,7 +225,7 @@ impl State {
         let mut permit = permit;
         for body in received.bodies {
             // Usually a frame brings one body; those that had come early bring none of their own.
-            self.arguments.coordinator.from_node(self.handle.clone(), body, permit.take());
+            self.arguments.coordinator.hear(self.handle.clone(), body, permit.take());
         }
     }
 

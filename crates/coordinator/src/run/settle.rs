@@ -20,7 +20,7 @@ use ractor::ActorProcessingErr;
 use super::{
     Msg, REPOSITORY_TRIES, Shell,
     desk::{Live, Named, named},
-    inputs::{attempt_ref, check_ref},
+    inputs::lost,
     load,
 };
 use crate::{
@@ -144,10 +144,7 @@ impl Shell {
                 self.assign(&duty);
             } else {
                 let cause = if self.embedded { LossCause::Process } else { LossCause::Node };
-                self.push(match (named.key.check, attempt_ref(&named.key)) {
-                    (None, Some(at)) => Fact::Lost { at, cause, capture: None },
-                    _ => Fact::CheckLost { at: check_ref(&named.key), cause },
-                });
+                self.push(lost(&named.key, cause));
             }
         }
         for key in inventory.running.iter().filter(|key| !expected.contains(key)) {
