@@ -115,11 +115,14 @@ impl State {
         self.stopping = true;
         self.waiting = None;
         touched.all = true;
+        // What has not begun first, so that nothing is called blocked by what is stopped with it.
         for ix in (0_u32..).map(TaskIx).take(self.tasks.len()) {
-            match self.task(ix).state {
-                TaskState::Pending => self.set_state(ix, TaskState::Stopped, Some(Why::Stopped)),
-                _ => self.stop_attempt(ix, true, touched),
+            if self.task(ix).state == TaskState::Pending {
+                self.set_state(ix, TaskState::Stopped, Some(Why::Stopped));
             }
+        }
+        for ix in (0_u32..).map(TaskIx).take(self.tasks.len()) {
+            self.stop_attempt(ix, true, touched);
         }
     }
 

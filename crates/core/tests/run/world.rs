@@ -7,7 +7,7 @@ use ensemble_core::{
     ids::{Seq, TaskId},
     outcome::{Changes as Files, Ending, Usage},
     run::{
-        Duty, Fact, Refusal, State,
+        Duty, Fact, State,
         fact::{AttemptRef, CheckOf, CheckRef, LossCause, Place},
         state::{CheckState, Stage, TaskIx},
     },
