@@ -42,6 +42,7 @@ impl State {
             Fact::Waiting { reason } => self.waiting = Some(*reason),
             Fact::Ended { state, reason, .. } => {
                 self.ended = Some(*state);
+                self.ended_ms = Some(entry.time_ms);
                 self.end_reason.clone_from(reason);
                 self.final_checks = None;
                 touched.all = true;
@@ -150,6 +151,7 @@ impl State {
             self.renewed = Spent { turns: self.turns, tokens: self.tokens };
         }
         self.ended = None;
+        self.ended_ms = None;
         self.end_reason.clear();
         self.stopping = false;
         self.waiting = None;
@@ -290,6 +292,8 @@ impl Task {
             dependants: Vec::new(),
             open_dependencies: 0,
             last_attempt: AttemptNumber(0),
+            employee: None,
+            place: None,
             failures: 0,
             losses: 0,
             refusals: 0,
