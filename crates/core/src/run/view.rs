@@ -281,9 +281,10 @@ fn blocked(state: &State) -> String {
 }
 
 fn spent(state: &State) -> String {
+    let turns = if state.turns == 1 { "turn" } else { "turns" };
     match state.tokens {
-        0 => format!("{} turns", state.turns),
-        tokens => format!("{} turns, {tokens} tokens", state.turns),
+        0 => format!("{} {turns}", state.turns),
+        tokens => format!("{} {turns}, {tokens} tokens", state.turns),
     }
 }
 

@@ -75,6 +75,12 @@ pub fn submitted() -> Submitted {
     }
 }
 
+/// The run has one check, before every merge.
+pub fn gated(submitted: &mut Submitted) {
+    submitted.gate = Gate::Each;
+    submitted.checks = vec!["sh tests/run.sh".into()];
+}
+
 /// Tasks in a word: `a; b: a [check=make test] [max=1] [exclusive=port]`.
 pub fn tasks(plan: &str) -> Vec<TaskSpec> {
     plan.split(';').map(|one| task(one.trim())).collect()

@@ -79,7 +79,7 @@ fn replays(name: &str, story: impl FnOnce() -> Desk) {
         fs::write(&path, lines).unwrap();
     }
     let text = fs::read_to_string(&path).unwrap();
-    let entries: Vec<Entry> = text.lines().map(|line| stored(line)).collect();
+    let entries: Vec<Entry> = text.lines().map(stored).collect();
     let state = State::replay(run_id(), &entries);
     assert!(state.index_holds());
     golden(&format!("{name}.state.json"), &summary(&state));

@@ -3,9 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
+mod checks;
 mod desk;
 mod golden;
 mod invariants;
 mod properties;
+mod stops;
 mod stories;
+mod views;
 mod world;

@@ -5,14 +5,14 @@ use ensemble_core::{
     outcome::Ending,
     run::{
         Duty, Fact, Refusal, admit,
-        fact::{LossCause, Submitted, WaitReason},
+        fact::{EndState, LossCause, Submitted, WaitReason},
         state::{MAX_LOSSES, MAX_REFUSALS},
     },
-    team::{Budget, Gate},
+    team::Budget,
 };
 
 use crate::{
-    desk::{Desk, id, node, planned, report, retried, submitted, tasks},
+    desk::{Desk, commit, id, node, planned, report, retried, submitted, tasks},
     world::CAUSES,
 };
 
@@ -180,127 +180,6 @@ fn an_interrupted_attempts_work_is_named_to_the_next_one() {
 }
 
 #[test]
-fn a_failed_check_fails_the_attempt_and_the_next_brief_holds_its_output() {
-    let mut desk = Desk::new("a [check=make test] [check=make lint] [max=2]");
-    desk.done("a");
-    assert_eq!(desk.show(), "a running [open open]; => running");
-    let of = desk.check_of(Some("a"));
-    let lint = desk.dispatch_check(&of, 1, node(2));
-    desk.check(Some("a"), 0, false);
-    assert_eq!(desk.show(), "a pending; => running");
-    let previous = desk.state.tasks[0].previous.clone().unwrap();
-    assert_eq!(previous.why.head(), "check `make test` failed (exit 1)\nassertion failed: 1 == 2\n");
-    assert!(previous.capture.is_some() && previous.outcome.is_some());
-    let late = Fact::CheckReported { at: lint, passed: true, ended: "exit 0".into(), output: "".into() };
-    assert_eq!(admit(&desk.state, &late), Err(Refusal::Stale));
-
-    desk.done("a");
-    let of = desk.check_of(Some("a"));
-    desk.dispatch_check(&of, 1, node(2));
-    desk.check(Some("a"), 0, false);
-    assert_eq!(desk.show(), "a failed (check `make test` failed (exit 1)); => failed (failed: a)");
-    assert_eq!(desk.duties(), [], "its other check is abandoned");
-}
-
-#[test]
-fn checks_are_numbered_under_their_attempt_before_and_on_the_merge() {
-    let gate = |submitted: &mut Submitted| {
-        submitted.gate = Gate::Each;
-        submitted.checks = vec!["sh tests/run.sh".into()];
-    };
-    let mut desk = Desk::with("a [check=make test]", gate);
-    desk.fail("a", "no");
-    desk.fail("a", "no");
-    desk.done("a");
-    let of = desk.check_of(Some("a"));
-    let first = desk.dispatch_check(&of, 0, node(1));
-    assert_eq!(desk.show(), "a running [3.c1]; => running");
-    desk.put(Fact::CheckLost { at: first, cause: LossCause::Node });
-    let again = desk.duties();
-    desk.dispatch_check(&of, 0, node(1));
-    assert_eq!(desk.show(), "a running [3.c2]; => running");
-    let at = ensemble_core::run::fact::CheckRef {
-        of: of.clone(),
-        check: ensemble_core::ids::CheckNumber(2),
-        token: desk.state.seq,
-    };
-    desk.put(Fact::CheckReported { at, passed: true, ended: "exit 0".into(), output: "".into() });
-    desk.decide();
-    desk.prepare("a");
-    assert_eq!(desk.show(), "a merging [open]; => running");
-    assert!(
-        again.iter().all(|duty| !desk.duties().contains(duty)),
-        "no duty comes back with another meaning"
-    );
-    desk.dispatch_check(&of, 0, node(1));
-    assert_eq!(desk.show(), "a merging [3.c3]; => running");
-}
-
-#[test]
-fn with_gate_each_the_branch_moves_only_to_a_checked_merge() {
-    let gate = |submitted: &mut Submitted| {
-        submitted.gate = Gate::Each;
-        submitted.checks = vec!["sh tests/run.sh".into()];
-    };
-    let mut desk = Desk::with("a; b", gate);
-    let base = desk.state.head.clone();
-    desk.start("b");
-    desk.done("a");
-    desk.report("b", Ending::Done, "did it");
-    let hasty = desk.merged("a");
-    assert!(matches!(admit(&desk.state, &hasty), Err(Refusal::NotNow(_))));
-    desk.prepare("a");
-    desk.check(Some("a"), 0, false);
-    assert_eq!(desk.state.head, base, "a merge that fails its checks leaves the branch where it was");
-    assert_eq!(desk.show(), "a pending; b merging; => running");
-    desk.prepare("b");
-    desk.check(Some("b"), 0, true);
-    assert!(matches!(desk.duties().as_slice(), [Duty::Grant { .. }, Duty::Advance { .. }]));
-    desk.merge("b");
-    desk.done("a");
-    desk.prepare("a");
-    desk.check(Some("a"), 0, true);
-    desk.merge("a");
-    assert_eq!(desk.show(), "a success; b success; => checking", "and once more at the end");
-    desk.check(None, 0, true);
-    assert_eq!(desk.show(), "a success; b success; => delivered");
-}
-
-#[test]
-fn a_lost_check_costs_nothing_within_its_bound() {
-    let mut desk = Desk::new("a [check=make test]");
-    desk.done("a");
-    for round in 1..=MAX_LOSSES {
-        assert_eq!(desk.show(), "a running [open]; => running", "round {round}");
-        let of = desk.check_of(Some("a"));
-        for cause in [LossCause::Process, LossCause::Node] {
-            let at = desk.dispatch_check(&of, 0, node(1));
-            desk.put(Fact::CheckLost { at, cause });
-        }
-    }
-    desk.decide();
-    assert_eq!(desk.show(), "a failed (its checks were lost 10 times); => failed (failed: a)");
-    assert!(desk.state.tasks[0].previous.as_ref().unwrap().capture.is_some(), "its work is kept");
-}
-
-#[test]
-fn failed_final_checks_fail_the_run_and_a_retry_checks_again() {
-    let mut desk = Desk::with("a", |submitted| submitted.checks = vec!["sh tests/run.sh".into()]);
-    desk.done("a");
-    desk.merge("a");
-    assert_eq!(desk.show(), "a success; => checking");
-    desk.check(None, 0, false);
-    assert_eq!(desk.show(), "a success; => failed (check `sh tests/run.sh` failed (exit 1))");
-    assert_eq!(desk.state.check_output.head(), "assertion failed: 1 == 2\n");
-    assert_eq!(admit(&desk.state, &retried(Some("a"))), Err(Refusal::NotEnded));
-    desk.retry(None);
-    assert_eq!(desk.show(), "a success; => checking");
-    assert_eq!(desk.check_of(None).attempt.0, 2, "a new round");
-    desk.check(None, 0, true);
-    assert_eq!(desk.show(), "a success; => delivered");
-}
-
-#[test]
 fn a_spent_budget_makes_the_run_wait_and_a_retry_grants_it_anew() {
     let budget = |submitted: &mut Submitted| submitted.budget = Budget { turns: Some(2), tokens: None };
     let mut desk = Desk::with("a; b; c; d", budget);
@@ -375,139 +254,6 @@ fn hasty_now(desk: &Desk) -> Fact {
     desk.dispatch_of(desk.state.find(&id("b")).unwrap().0, 0, node(1)).unwrap()
 }
 
-/// Where a task may stand, and what becomes of it when the task or the whole run is stopped there.
-#[test]
-fn a_stop_in_every_stage() {
-    let gate = |submitted: &mut Submitted| {
-        submitted.gate = Gate::Each;
-        submitted.checks = vec!["sh tests/run.sh".into()];
-    };
-    type Way = fn(&mut Desk);
-    let pending: Way = |_| {};
-    let assigned: Way = |desk| desk.dispatch("a");
-    let working: Way = |desk| desk.start("a");
-    let checking: Way = |desk| desk.done("a");
-    let queued: Way = |desk| {
-        desk.done("a");
-        let of = desk.check_of(Some("a"));
-        let at = desk.dispatch_check(&of, 0, node(1));
-        desk.put(Fact::CheckReported { at, passed: true, ended: "exit 0".into(), output: "".into() });
-    };
-    let ordered: Way = |desk| {
-        desk.done("a");
-        desk.check(Some("a"), 0, true);
-    };
-    let gating: Way = |desk| {
-        desk.done("a");
-        desk.check(Some("a"), 0, true);
-        desk.prepare("a");
-    };
-    let advancing: Way = |desk| {
-        desk.done("a");
-        desk.check(Some("a"), 0, true);
-        desk.prepare("a");
-        desk.check(Some("a"), 0, true);
-    };
-    let stopped = "a stopped (stopped on request)";
-    let after_the_task = |rest: &str| {
-        format!("{rest}; b blocked (depends on a, which did not succeed); => stopped (stopped: a)")
-    };
-    let after_the_run =
-        |rest: &str| format!("{rest}; b stopped (stopped on request); => stopped (stopped on request)");
-    let soon = |rest: &str| format!("{rest}; b pending; => running");
-    let soon_all = |rest: &str| format!("{rest}; b stopped (stopped on request); => running");
-    let rows: [(&str, Way, Option<String>, String); 8] = [
-        ("pending", pending, Some(after_the_task(stopped)), after_the_run(stopped)),
-        ("assigned", assigned, Some(soon("a dispatched")), soon_all("a dispatched")),
-        ("working", working, Some(soon("a running")), soon_all("a running")),
-        ("checking", checking, Some(after_the_task(stopped)), after_the_run(stopped)),
-        ("queued", queued, None, after_the_run(stopped)),
-        ("ordered", ordered, None, soon_all("a merging")),
-        ("gating", gating, None, after_the_run(stopped)),
-        ("advancing", advancing, None, soon_all("a merging")),
-    ];
-    for (stage, way, task, run) in rows {
-        let mut desk = Desk::with("a [check=make test]; b: a", gate);
-        way(&mut desk);
-        match task {
-            Some(shown) => {
-                desk.stop(Some("a"));
-                assert_eq!(desk.show(), shown, "the task, {stage}");
-            }
-            None => {
-                let stop = Fact::StopRequested { task: Some(id("a")) };
-                assert_eq!(admit(&desk.state, &stop), Err(Refusal::TooLate), "the task, {stage}");
-            }
-        }
-        let mut desk = Desk::with("a [check=make test]; b: a", gate);
-        way(&mut desk);
-        desk.stop(None);
-        assert_eq!(desk.show(), run, "the run, {stage}");
-    }
-}
-
-#[test]
-fn a_report_after_the_stop_does_not_count_but_its_work_is_kept() {
-    let mut desk = Desk::new("a; b: a");
-    desk.start("a");
-    desk.stop(Some("a"));
-    assert!(matches!(desk.duties().as_slice(), [Duty::Stop { .. }]));
-    desk.report("a", Ending::Done, "I was done already");
-    assert_eq!(
-        desk.show(),
-        "a stopped (stopped on request); b blocked (depends on a, which did not succeed); => stopped (stopped: a)"
-    );
-    let previous = desk.state.tasks[0].previous.clone().unwrap();
-    assert!(previous.capture.is_some());
-    assert_eq!(previous.why.head(), "I was done already");
-}
-
-#[test]
-fn a_merge_that_was_ordered_is_let_finish() {
-    let mut desk = Desk::new("a; b: a");
-    desk.done("a");
-    desk.stop(None);
-    assert_eq!(desk.show(), "a merging; b stopped (stopped on request); => running");
-    desk.merge("a");
-    assert_eq!(desk.show(), "a success; b stopped (stopped on request); => stopped (stopped on request)");
-    desk.retry(None);
-    desk.done("b");
-    desk.merge("b");
-    assert_eq!(desk.show(), "a success; b success; => delivered");
-}
-
-#[test]
-fn a_run_stopped_during_its_checks_can_go_on() {
-    let mut desk = Desk::with("a", |submitted| submitted.checks = vec!["sh tests/run.sh".into()]);
-    desk.done("a");
-    desk.merge("a");
-    let of = desk.check_of(None);
-    let at = desk.dispatch_check(&of, 0, node(1));
-    desk.stop(None);
-    assert_eq!(desk.show(), "a success; => stopped (stopped on request)");
-    let late = Fact::CheckReported { at, passed: true, ended: "exit 0".into(), output: "".into() };
-    assert_eq!(admit(&desk.state, &late), Err(Refusal::Stale));
-    desk.retry(None);
-    desk.check(None, 0, true);
-    assert_eq!(desk.show(), "a success; => delivered");
-}
-
-#[test]
-fn the_retry_of_one_task_of_a_stopped_run_leaves_the_others_stopped() {
-    let mut desk = Desk::new("a; b; c: b");
-    desk.stop(None);
-    let stopped = "stopped on request";
-    assert_eq!(admit(&desk.state, &retried(Some("c"))), Err(Refusal::Dependency), "b comes first");
-    desk.retry(Some("a"));
-    assert_eq!(desk.show(), format!("a pending; b stopped ({stopped}); c stopped ({stopped}); => running"));
-    desk.done("a");
-    desk.merge("a");
-    assert_eq!(
-        desk.show(),
-        format!("a success; b stopped ({stopped}); c stopped ({stopped}); => stopped (stopped: b, c)")
-    );
-}
-
 #[test]
 fn a_plan_comes_in_parts_and_nothing_starts_before_the_last() {
     let mut desk = Desk::empty();
@@ -531,20 +277,6 @@ fn a_plan_comes_in_parts_and_nothing_starts_before_the_last() {
         desk.show(),
         "a stopped (stopped on request); b pending; c blocked (depends on a, which did not succeed); d pending; => running"
     );
-}
-
-#[test]
-fn a_plan_that_comes_after_the_stop_is_refused() {
-    let mut desk = Desk::empty();
-    desk.put(Fact::Submitted(Box::new(submitted())));
-    desk.put(Fact::StopRequested { task: None });
-    assert!(admit(&desk.state, &planned(tasks("a"))).is_err());
-    desk.decide();
-    assert_eq!(desk.show(), "=> stopped (stopped on request)");
-    assert_eq!(admit(&desk.state, &planned(tasks("a"))), Err(Refusal::Over));
-    desk.retry(None);
-    desk.put(planned(tasks("a")));
-    assert_eq!(desk.show(), "a pending; => running");
 }
 
 #[test]
@@ -582,13 +314,29 @@ fn after_a_crash_a_live_attempt_goes_on_and_its_report_is_taken() {
 }
 
 #[test]
-fn waiting_is_over_when_somebody_does_something() {
-    let mut desk = Desk::new("a; b");
-    desk.done("b");
-    desk.merge("b");
+fn with_something_failed_the_run_must_not_wait() {
+    let mut desk = Desk::new("a [max=1]; b");
+    desk.start("b");
     desk.start("a");
-    desk.report("a", Ending::Blocked, "needs a key");
-    assert_eq!(desk.state.waiting, Some(WaitReason::Blocked));
-    desk.stop(Some("a"));
-    assert_eq!(desk.show(), "a stopped (stopped on request); b success; => stopped (stopped: a)");
+    desk.report("b", Ending::Blocked, "needs a key");
+    let at = desk.at("a");
+    desk.put(Fact::Reported { at, report: report(Ending::Failed, "no compiler", None) });
+    let waiting = Fact::Waiting { reason: WaitReason::Blocked };
+    assert_eq!(admit(&desk.state, &waiting), Err(Refusal::Stale));
+}
+
+#[test]
+fn an_end_names_the_head_and_comes_when_it_is_due() {
+    let mut desk = Desk::new("a");
+    let head = desk.state.head.clone().unwrap();
+    let end = |state, head| Fact::Ended { state, reason: String::new(), head };
+    assert!(admit(&desk.state, &end(EndState::Delivered, head.clone())).is_err(), "a is not done");
+    desk.start("a");
+    let at = desk.at("a");
+    desk.put(Fact::Reported { at, report: report(Ending::Done, "fine", None) });
+    let attempt = desk.attempt("a");
+    desk.put(Fact::Accepted { task: id("a"), attempt });
+    assert!(admit(&desk.state, &end(EndState::Failed, head.clone())).is_err(), "nothing failed");
+    assert!(admit(&desk.state, &end(EndState::Delivered, commit(1))).is_err(), "the branch is elsewhere");
+    desk.put(end(EndState::Delivered, head));
 }
