@@ -15,7 +15,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tonic::Status;
 
-use crate::{clock, coordinator::CoordinatorHandle, workforce};
+use crate::{clock, handle::CoordinatorHandle, workforce};
 
 /// What goes to the node: frames, until the channel closes.
 pub type Outgoing = mpsc::Sender<Result<v1::CoordinatorFrame, Status>>;

@@ -1,9 +1,11 @@
 //! The `Run` actor: owner of one run. It gathers what happened, admits it, stores it, and only then
 //! acts. All decisions are `core::run`; the state here is never seen outside before it is durable.
 
+mod assign;
 pub mod desk;
 pub mod inputs;
 pub mod load;
+mod merging;
 mod prepare;
 mod settle;
 
