@@ -7,6 +7,8 @@ use ensemble_core::{
     plan::WorktreeMode,
 };
 
+use prost::Message;
+
 use crate::{
     convert::{Malformed, attempt_key, need, parse, wire_key},
     report::{ended, wire_ended},
@@ -221,6 +223,20 @@ fn wire_to_node(body: &ToNode) -> v1::coordinator_frame::Body {
         ToNode::Stop(key) => Body::Stop(v1::Stop { key: Some(wire_key(key)) }),
         ToNode::Receipt(key) => Body::Receipt(v1::Receipt { key: Some(wire_key(key)) }),
     }
+}
+
+/// The bytes of an assignment, as a node keeps it on its disk.
+#[must_use]
+pub fn encode_assign(assign: &Assign) -> Vec<u8> {
+    wire_assign(assign).encode_to_vec()
+}
+
+/// The assignment that these bytes hold.
+///
+/// # Errors
+/// [`Malformed`] when they hold none.
+pub fn decode_assign(bytes: &[u8]) -> Result<Assign, Malformed> {
+    assign(v1::Assign::decode(bytes).map_err(|error| Malformed::wrong("assign", error))?)
 }
 
 fn assign(wire: v1::Assign) -> Result<Assign, Malformed> {

@@ -8,8 +8,8 @@ mod status;
 
 pub use convert::{Malformed, attempt_key, source_file, wire_key, wire_source_file};
 pub use frame::{
-    CoordinatorFirst, NodeFirst, coordinator_first, coordinator_frame, node_first, node_frame,
-    wire_coordinator_frame, wire_hello, wire_node_frame, wire_welcome,
+    CoordinatorFirst, NodeFirst, coordinator_first, coordinator_frame, decode_assign, encode_assign,
+    node_first, node_frame, wire_coordinator_frame, wire_hello, wire_node_frame, wire_welcome,
 };
 pub use report::{decode_ended, encode_ended};
 pub use status::{Advice, advice};
