@@ -5,8 +5,10 @@
 mod clock;
 mod coordinator;
 mod error;
+mod handle;
 mod link;
 mod logs;
+mod offline;
 mod repository;
 mod run;
 mod service;
@@ -15,11 +17,13 @@ mod workforce;
 
 use std::{path::PathBuf, time::Duration};
 
-pub use coordinator::{CoordinatorHandle, Standing};
+pub use coordinator::Standing;
 use ensemble_core::ids::CoordinatorId;
 use ensemble_journal::Journal;
 pub use error::Error;
+pub use handle::CoordinatorHandle;
 pub use logs::{name as log_name, path as log_path};
+pub use offline::stop as stop_unowned;
 pub use run::load::{blob_text, entry, whole};
 pub use submit::Submission;
 

@@ -15,7 +15,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tonic::Status;
 
-use crate::{clock, coordinator::CoordinatorHandle, workforce};
+use crate::{clock, handle::CoordinatorHandle, workforce};
 
 /// What goes to the node: frames, until the channel closes.
 pub type Outgoing = mpsc::Sender<Result<v1::CoordinatorFrame, Status>>;
@@ -225,7 +225,7 @@ impl State {
         let mut permit = permit;
         for body in received.bodies {
             // Usually a frame brings one body; those that had come early bring none of their own.
-            self.arguments.coordinator.from_node(self.handle.clone(), body, permit.take());
+            self.arguments.coordinator.hear(self.handle.clone(), body, permit.take());
         }
     }
 

@@ -6,19 +6,19 @@ use ensemble_core::{
     plan::{self, Plan, TaskSpec},
     run::{
         Fact,
-        fact::{FACT_VERSION, Member, SourceFile, Submitted},
+        fact::{Member, SourceFile, Submitted},
         state::result_branch,
     },
     team::{Strategy, Team},
     text::Text,
 };
-use ensemble_journal::{Journal, NewFact, Stream};
+use ensemble_journal::{Journal, Stream};
 use ensemble_proto::v1;
 
 use crate::{
     Error, clock,
     repository::RepositoryHandle,
-    run::load::{claim, last, read_team},
+    run::load::{claim, last, read_team, stored_form},
     run::spill,
 };
 
@@ -122,15 +122,8 @@ pub async fn store(
     repository.begin(format!("refs/heads/{}", result_branch(run)), base).await?;
     let stream = Stream::Run(run);
     let epoch = claim(journal, &stream).await?;
-    let mut facts = Vec::new();
-    for fact in facts_of(journal, accepted).await? {
-        facts.push(NewFact {
-            kind: fact.kind().to_owned(),
-            version: FACT_VERSION,
-            body: serde_json::to_string(&fact).map_err(|error| Error::Unfit(error.to_string()))?,
-            time_ms: clock::now_ms(),
-        });
-    }
+    let facts = facts_of(journal, accepted).await?;
+    let facts = facts.iter().map(|fact| stored_form(fact, clock::now_ms())).collect();
     journal.append(&stream, epoch, Seq(0), facts).await?;
     Ok(())
 }

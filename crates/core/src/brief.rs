@@ -202,7 +202,7 @@ impl Context {
         for (name, what) in &self.task.provides {
             out.section(&format!("You provide the artifact `{name}`"), what.as_str().unwrap_or_default());
         }
-        out.section("The project", &[self.project.as_str(), self.scope.as_str()].join("\n").trim());
+        out.section("The project", [self.project.as_str(), self.scope.as_str()].join("\n").trim());
         out.section("Conventions", &self.conventions);
         for dependency in &self.dependencies {
             dependency.markdown(&mut out);

@@ -8,6 +8,7 @@ pub mod link;
 pub mod message;
 pub mod outcome;
 pub mod output;
+pub mod placement;
 pub mod plan;
 pub mod run;
 pub mod source;

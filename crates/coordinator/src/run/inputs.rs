@@ -8,7 +8,7 @@ use ensemble_core::{
     placement::{Grant, Slot},
     run::{
         Duty, Fact, Refusal, State,
-        fact::{AttemptRef, CheckOf, CheckRef, Dispatch},
+        fact::{AttemptRef, CheckOf, CheckRef, Dispatch, LossCause},
     },
 };
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -107,10 +107,9 @@ impl Shell {
                 if let Some(live) = self.desk.live.get_mut(&key.token) {
                     live.reported = true;
                 }
-                let lost = ensemble_core::run::fact::LossCause::Refused;
                 match (key.check, attempt_ref(&key)) {
                     (None, Some(at)) => self.push(Fact::Refused { at, reason }),
-                    _ => self.push(Fact::CheckLost { at: check_ref(&key), cause: lost }),
+                    _ => self.push(lost(&key, LossCause::Refused)),
                 }
             }
             ToCoordinator::Inventory(inventory) => self.adopt(&link, &inventory),
@@ -189,14 +188,20 @@ fn ended_fact(ended: Ended, log: Option<ensemble_core::ids::BlobId>) -> Fact {
         }
         (How::Lost { cause, .. }, _) => Fact::CheckLost { at: check_ref(&key), cause },
         // A node that reports a check as an attempt speaks of nothing that exists: refused as stale.
-        (How::Report(_), _) => {
-            Fact::CheckLost { at: check_ref(&key), cause: ensemble_core::run::fact::LossCause::Environment }
-        }
+        (How::Report(_), _) => Fact::CheckLost { at: check_ref(&key), cause: LossCause::Environment },
     }
 }
 
 pub fn attempt_ref(key: &AttemptKey) -> Option<AttemptRef> {
     Some(AttemptRef { task: key.task.clone()?, attempt: key.attempt, token: key.token })
+}
+
+/// The fact that an attempt or a check is lost, with nothing to show for it.
+pub fn lost(key: &AttemptKey, cause: LossCause) -> Fact {
+    match (key.check, attempt_ref(key)) {
+        (None, Some(at)) => Fact::Lost { at, cause, capture: None },
+        _ => Fact::CheckLost { at: check_ref(key), cause },
+    }
 }
 
 pub fn check_ref(key: &AttemptKey) -> CheckRef {

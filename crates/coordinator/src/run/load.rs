@@ -8,13 +8,13 @@ use ensemble_core::{
     ids::{BlobId, EmployeeId, Epoch, RunId, Seq},
     run::{
         Entry, Fact, State,
-        fact::{SourceFile, Submitted},
+        fact::{FACT_VERSION, SourceFile, Submitted},
     },
     team::{self, Team},
     text::Text,
 };
 use ensemble_directory::{Election, Owner, Ownership};
-use ensemble_journal::{Doubt, Journal, Row, Stream};
+use ensemble_journal::{Doubt, Journal, NewFact, Row, Stream};
 
 use crate::Error;
 
@@ -84,11 +84,18 @@ pub async fn claim(journal: &Journal, stream: &Stream) -> Result<Epoch, Error> {
 /// A stored row as a fact.
 pub fn entry(run: RunId, row: Row) -> Result<Entry, Error> {
     let damaged = |what: String| Error::Damaged { run, seq: row.seq.0, what };
-    if row.version > ensemble_core::run::fact::FACT_VERSION {
+    if row.version > FACT_VERSION {
         return Err(damaged(format!("its version {} is newer than this program", row.version)));
     }
     let fact: Fact = serde_json::from_str(&row.body).map_err(|error| damaged(error.to_string()))?;
     Ok(Entry { seq: row.seq, epoch: row.epoch, time_ms: row.time_ms, fact })
+}
+
+/// A fact as it is stored.
+pub fn stored_form(fact: &Fact, time_ms: u64) -> NewFact {
+    // Facts hold nothing that JSON can't: no maps with other keys than text, no non-finite numbers.
+    let body = serde_json::to_string(fact).unwrap_or_default();
+    NewFact { kind: fact.kind().to_owned(), version: FACT_VERSION, body, time_ms }
 }
 
 /// The team of a run, from the copies that it keeps.

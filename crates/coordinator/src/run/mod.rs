@@ -1,9 +1,11 @@
 //! The `Run` actor: owner of one run. It gathers what happened, admits it, stores it, and only then
 //! acts. All decisions are `core::run`; the state here is never seen outside before it is durable.
 
-mod desk;
-mod inputs;
+mod assign;
+pub mod desk;
+pub mod inputs;
 pub mod load;
+mod merging;
 mod prepare;
 mod settle;
 
@@ -21,7 +23,7 @@ use ensemble_core::{
     ids::{BlobId, EmployeeId, Epoch, RunId, Seq},
     message::{Assign, Ended, ToCoordinator},
     placement::Grant,
-    run::{Changes, Duty, Entry, Fact, Refusal, State, admit, decide, fact::FACT_VERSION},
+    run::{Changes, Duty, Entry, Fact, Refusal, State, admit, decide},
 };
 use ensemble_journal::{Doubt, Journal, NewFact, Stream};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -281,12 +283,7 @@ impl Shell {
     fn take_in(&mut self, fact: Fact, batch: &mut Batch) -> Seq {
         let entry = Entry { seq: self.core.seq.next(), epoch: self.epoch, time_ms: clock::now_ms(), fact };
         batch.changes.then(self.core.apply(&entry));
-        batch.facts.push(NewFact {
-            kind: entry.fact.kind().to_owned(),
-            version: FACT_VERSION,
-            body: serde_json::to_string(&entry.fact).unwrap_or_default(),
-            time_ms: entry.time_ms,
-        });
+        batch.facts.push(load::stored_form(&entry.fact, entry.time_ms));
         entry.seq
     }
 

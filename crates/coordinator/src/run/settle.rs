@@ -2,31 +2,19 @@
 //! harmless, so nothing here needs to know what was done before a crash.
 
 use ensemble_core::{
-    brief,
     ids::Seq,
-    link::AttemptKey,
-    message::{Assign, Inventory, ToNode, What, Work},
+    message::{Inventory, ToNode},
     placement::Want,
-    run::{
-        Changes, Duty, Fact, State,
-        fact::{CheckOf, LossCause},
-        state::{CheckState, Stage},
-    },
-    text::Text,
+    run::{Changes, Duty, State, fact::LossCause},
 };
-use ensemble_workspace::MergeNote;
-use ractor::ActorProcessingErr;
 
 use super::{
-    Msg, REPOSITORY_TRIES, Shell,
+    Shell,
     desk::{Live, Named, named},
-    inputs::{attempt_ref, check_ref},
-    load,
+    inputs::lost,
 };
 use crate::{
-    Error,
     link::LinkHandle,
-    repository::{MergeOrder, Merged},
     workforce::{self, SlotKey, SlotUse},
 };
 
@@ -144,10 +132,7 @@ impl Shell {
                 self.assign(&duty);
             } else {
                 let cause = if self.embedded { LossCause::Process } else { LossCause::Node };
-                self.push(match (named.key.check, attempt_ref(&named.key)) {
-                    (None, Some(at)) => Fact::Lost { at, cause, capture: None },
-                    _ => Fact::CheckLost { at: check_ref(&named.key), cause },
-                });
+                self.push(lost(&named.key, cause));
             }
         }
         for key in inventory.running.iter().filter(|key| !expected.contains(key)) {
@@ -164,233 +149,4 @@ impl Shell {
             self.begin(duty);
         }
     }
-
-    /// Sends an attempt or a check to its node. Sending it twice is harmless.
-    fn assign(&mut self, duty: &Duty) {
-        let Some(named) = named(&self.core, duty) else { return };
-        let Some(link) = self.desk.links.get(&named.place.node).cloned() else { return };
-        match duty {
-            Duty::Attempt { task, .. } => {
-                let blobs = brief::blobs(&self.core, self.core.task(*task));
-                if blobs.is_empty() {
-                    if let Some(assign) = self.work(&named.key, *task, &|text: &Text| text.head().to_owned())
-                    {
-                        link.send(ToNode::Assign(Box::new(assign)));
-                    }
-                    return;
-                }
-                self.brief_with(link, named.key, *task, blobs);
-            }
-            Duty::Check { of, .. } => {
-                if let Some(assign) = self.check(&named.key, of) {
-                    link.send(ToNode::Assign(Box::new(assign)));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// What a node is told of a task.
-    pub fn work(
-        &self,
-        key: &AttemptKey,
-        task: ensemble_core::run::state::TaskIx,
-        resolve: &dyn Fn(&Text) -> String,
-    ) -> Option<Assign> {
-        let task = self.core.task(task);
-        let dispatch = &task.attempt.as_ref()?.dispatch;
-        let voice = self.voices.get(&dispatch.employee).cloned().unwrap_or_default();
-        let brief = brief::write(&self.core, task, &voice, resolve);
-        let what = What::Work(Work {
-            employee: dispatch.employee.clone(),
-            title: task.spec.label().to_owned(),
-            brief: brief.text,
-            context: brief.context,
-            worktree: task.spec.worktree,
-            outputs: task.spec.outputs.clone(),
-        });
-        self.assignment(key, dispatch.timeout_ms, dispatch.base.clone(), what)
-    }
-
-    fn check(&self, key: &AttemptKey, of: &CheckOf) -> Option<Assign> {
-        let checks = self.core.checks(of)?;
-        let one = checks
-            .each
-            .iter()
-            .find(|one| matches!(&one.state, CheckState::Live { token, .. } if *token == key.token))?;
-        let what = What::Check { command: one.command.clone() };
-        let timeout_ms = ensemble_core::team::DEFAULT_TIMEOUT_MS;
-        self.assignment(key, timeout_ms, checks.commit.clone(), what)
-    }
-
-    fn assignment(
-        &self,
-        key: &AttemptKey,
-        timeout_ms: u64,
-        base: ensemble_core::ids::CommitId,
-        what: What,
-    ) -> Option<Assign> {
-        Some(Assign {
-            key: key.clone(),
-            epoch: self.epoch,
-            timeout_ms,
-            repository: self.core.submitted.as_ref()?.repository.clone(),
-            base,
-            traceparent: ensemble_telemetry::traceparent(key.run, key.token),
-            what,
-        })
-    }
-
-    /// Performs a duty of the repository, for the `tries`-th time again.
-    pub fn repeat(&mut self, duty: &Duty, tries: u32) {
-        if !self.core.duties().any(|open| open == duty) {
-            return;
-        }
-        let (me, repository, again) = (self.me.clone(), self.repository.clone(), duty.clone());
-        let branch = format!("refs/heads/{}", self.core.branch());
-        match duty {
-            Duty::Merge { .. } => {
-                let Some(order) = self.merge_order(duty, branch) else { return };
-                tokio::spawn(async move {
-                    let result = repository.merge(order).await;
-                    me.tell(Msg::Merged(again, tries, result));
-                });
-            }
-            Duty::Advance { ours, commit, .. } => {
-                let (ours, commit) = (ours.clone(), commit.clone());
-                tokio::spawn(async move {
-                    let result = repository.advance(branch, ours, commit).await;
-                    me.tell(Msg::Advanced(again, tries, result));
-                });
-            }
-            _ => {}
-        }
-    }
-
-    fn merge_order(&self, duty: &Duty, branch: String) -> Option<MergeOrder> {
-        let Duty::Merge { task, attempt, ours, theirs } = duty else { return None };
-        let one = self.core.task(*task);
-        let dispatch = &one.attempt.as_ref()?.dispatch;
-        let submitted = self.core.submitted.as_ref()?;
-        let gated = submitted.gate == ensemble_core::team::Gate::Each && !submitted.checks.is_empty();
-        Some(MergeOrder {
-            branch,
-            ours: ours.clone(),
-            theirs: theirs.clone(),
-            base: dispatch.base.clone(),
-            note: MergeNote {
-                subject: format!("Merge {}: {}", one.spec.id, one.spec.label()),
-                body: String::new(),
-                trailers: vec![
-                    ("Ensemble-Run".to_owned(), self.run().to_string()),
-                    ("Ensemble-Task".to_owned(), one.spec.id.to_string()),
-                    ("Ensemble-Attempt".to_owned(), attempt.to_string()),
-                ],
-                author_name: "Ensemble".to_owned(),
-                author_email: "coordinator@ensemble.localhost".to_owned(),
-                // When the task began to wait for its merge: the same after every replay.
-                time_ms: one.changed_ms,
-            },
-            advance: !gated,
-        })
-    }
-
-    /// What came of a merge becomes a fact.
-    pub fn merged(
-        &mut self,
-        duty: Duty,
-        tries: u32,
-        result: Result<Merged, Error>,
-    ) -> Result<(), ActorProcessingErr> {
-        let Duty::Merge { task, attempt, .. } = &duty else { return Ok(()) };
-        let (task, attempt) = (self.core.task(*task).spec.id.clone(), *attempt);
-        let gated = self.core.submitted.as_ref().is_some_and(|submitted| {
-            submitted.gate == ensemble_core::team::Gate::Each && !submitted.checks.is_empty()
-        });
-        match result {
-            Ok(Merged::Clean { commit, changes }) if gated => {
-                self.push(Fact::Prepared { task, attempt, commit, changes });
-            }
-            Ok(Merged::Clean { commit, changes }) => {
-                self.push(Fact::Merged { task, attempt, commit, changes })
-            }
-            Ok(Merged::Conflict(files)) => self.push(Fact::Conflicted { task, attempt, files }),
-            Err(error) => self.try_again(duty, tries, error)?,
-        }
-        Ok(())
-    }
-
-    /// The branch stands at the checked merge commit.
-    pub fn advanced(
-        &mut self,
-        duty: Duty,
-        tries: u32,
-        result: Result<(), Error>,
-    ) -> Result<(), ActorProcessingErr> {
-        let Duty::Advance { task, attempt, commit, .. } = &duty else { return Ok(()) };
-        let one = self.core.task(*task);
-        let prepared = one.attempt.as_ref().and_then(|attempt| match &attempt.stage {
-            Stage::Advancing(_, prepared) => Some(prepared.changes.clone()),
-            _ => None,
-        });
-        let (task, attempt, commit) = (one.spec.id.clone(), *attempt, commit.clone());
-        match (result, prepared) {
-            (Ok(()), Some(changes)) => self.push(Fact::Merged { task, attempt, commit, changes }),
-            (Ok(()), None) => {}
-            (Err(error), _) => self.try_again(duty, tries, error)?,
-        }
-        Ok(())
-    }
-
-    fn try_again(&mut self, duty: Duty, tries: u32, error: Error) -> Result<(), ActorProcessingErr> {
-        tracing::warn!(%error, tries, "the repository failed");
-        if tries + 1 >= REPOSITORY_TRIES {
-            return Err(error.into());
-        }
-        self.later(Msg::Repeat(duty, tries + 1));
-        Ok(())
-    }
-}
-
-impl Shell {
-    /// Reads the blobs that a brief shows, then writes and sends it.
-    fn brief_with(
-        &self,
-        link: LinkHandle,
-        key: AttemptKey,
-        task: ensemble_core::run::state::TaskIx,
-        blobs: std::collections::BTreeSet<ensemble_core::ids::BlobId>,
-    ) {
-        // The brief is written from the state as it is now; only the blobs are awaited.
-        let unresolved = |text: &Text| match text {
-            Text::Inline(text) => text.clone(),
-            Text::Blob { blob, .. } => placeholder(blob),
-        };
-        let Some(assign) = self.work(&key, task, &unresolved) else { return };
-        let (journal, me) = (self.journal.clone(), self.me.clone());
-        tokio::spawn(async move {
-            let mut assign = assign;
-            for blob in blobs {
-                match load::blob_text(&journal, &blob).await {
-                    Ok(text) => fill(&mut assign, &blob, &text.unwrap_or_default()),
-                    Err(error) => tracing::warn!(%error, "a text of a brief can't be read"),
-                }
-            }
-            me.tell(Msg::Briefed(link, Box::new(assign)));
-        });
-    }
-}
-
-/// Stands for a text that is being read. Nothing that people write holds a control character there.
-fn placeholder(blob: &ensemble_core::ids::BlobId) -> String {
-    format!("\u{1}{blob}\u{1}")
-}
-
-fn fill(assign: &mut Assign, blob: &ensemble_core::ids::BlobId, text: &str) {
-    let What::Work(work) = &mut assign.what else { return };
-    work.brief = work.brief.replace(&placeholder(blob), text);
-    let quoted = serde_json::to_string(text).unwrap_or_default();
-    let inner = quoted.trim_matches('"');
-    let escaped = serde_json::to_string(&placeholder(blob)).unwrap_or_default();
-    work.context = work.context.replace(escaped.trim_matches('"'), inner);
 }

@@ -42,6 +42,7 @@ impl State {
             Fact::Waiting { reason } => self.waiting = Some(*reason),
             Fact::Ended { state, reason, .. } => {
                 self.ended = Some(*state);
+                self.ended_ms = Some(entry.time_ms);
                 self.end_reason.clone_from(reason);
                 self.final_checks = None;
                 touched.all = true;
@@ -115,11 +116,14 @@ impl State {
         self.stopping = true;
         self.waiting = None;
         touched.all = true;
+        // What has not begun first, so that nothing is called blocked by what is stopped with it.
         for ix in (0_u32..).map(TaskIx).take(self.tasks.len()) {
-            match self.task(ix).state {
-                TaskState::Pending => self.set_state(ix, TaskState::Stopped, Some(Why::Stopped)),
-                _ => self.stop_attempt(ix, true, touched),
+            if self.task(ix).state == TaskState::Pending {
+                self.set_state(ix, TaskState::Stopped, Some(Why::Stopped));
             }
+        }
+        for ix in (0_u32..).map(TaskIx).take(self.tasks.len()) {
+            self.stop_attempt(ix, true, touched);
         }
     }
 
@@ -147,6 +151,7 @@ impl State {
             self.renewed = Spent { turns: self.turns, tokens: self.tokens };
         }
         self.ended = None;
+        self.ended_ms = None;
         self.end_reason.clear();
         self.stopping = false;
         self.waiting = None;
@@ -287,6 +292,8 @@ impl Task {
             dependants: Vec::new(),
             open_dependencies: 0,
             last_attempt: AttemptNumber(0),
+            employee: None,
+            place: None,
             failures: 0,
             losses: 0,
             refusals: 0,

@@ -46,6 +46,8 @@ impl State {
         self.turns += 1;
         let task = self.task_mut(ix);
         task.last_attempt = dispatch.attempt;
+        task.employee = Some(dispatch.employee.clone());
+        task.place = Some(dispatch.place.clone());
         task.attempt = Some(Attempt {
             dispatch: dispatch.clone(),
             token: entry.seq,

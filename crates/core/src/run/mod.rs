@@ -13,9 +13,11 @@ mod merge;
 pub mod state;
 mod submission;
 mod task;
+pub mod view;
 
 pub use admit::{Refusal, admit};
 pub use decide::decide;
 pub use duty::{Changes, Duty};
 pub use fact::{Entry, Fact};
 pub use state::State;
+pub use view::{TaskView, View};

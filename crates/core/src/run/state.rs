@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use super::task::{
     Attempt, Check, CheckState, Checks, Counts, Delivered, LossWord, Prepared, Previous, Stage, Task,
@@ -81,6 +81,8 @@ pub struct State {
     pub ended: Option<EndState>,
     /// Why, when not delivered.
     pub end_reason: String,
+    /// When it ended.
+    pub ended_ms: Option<u64>,
     /// Tasks by state.
     pub counts: Counts,
     /// Attempts dispatched so far, those that a node refused not counted.
@@ -100,7 +102,7 @@ pub(super) struct Spent {
 }
 
 /// States of a run, as printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunState {
     /// The plan is not complete.
@@ -165,6 +167,7 @@ impl State {
             waiting: None,
             ended: None,
             end_reason: String::new(),
+            ended_ms: None,
             counts: Counts::default(),
             turns: 0,
             tokens: 0,

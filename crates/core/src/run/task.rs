@@ -1,14 +1,14 @@
 //! The types of one task: how far it is, its attempt with the stages and checks of that, what it
 //! delivered and why it can't go on. Look-ups alone; what changes them is in `apply` and beside it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     fact::{Dispatch, Place, Report},
     state::{MAX_LOSSES, MAX_REFUSALS, TaskIx},
 };
 use crate::{
-    ids::{AttemptNumber, CheckNumber, CommitId, Seq, TaskId},
+    ids::{AttemptNumber, CheckNumber, CommitId, EmployeeId, Seq, TaskId},
     outcome::{Changes, Delivery, Outcome},
     plan::TaskSpec,
     text::Text,
@@ -28,6 +28,10 @@ pub struct Task {
     pub open_dependencies: u32,
     /// Number of the last attempt.
     pub last_attempt: AttemptNumber,
+    /// Who has or had that attempt.
+    pub employee: Option<EmployeeId>,
+    /// Where.
+    pub place: Option<Place>,
     /// Attempts that count.
     pub failures: u32,
     /// Attempts that were lost.
@@ -49,7 +53,7 @@ pub struct Task {
 }
 
 /// States of a task, as stored and printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskState {
     /// Not begun; its dependencies may be open.
@@ -88,7 +92,7 @@ impl TaskState {
 }
 
 /// How many tasks are in each state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// [`TaskState::Pending`].
     pub pending: u32,

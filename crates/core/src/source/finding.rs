@@ -221,7 +221,8 @@ impl Findings {
         let refused = self.refused();
         let mut all = self.errors.list;
         all.extend(self.warnings.list);
-        all.sort_by_key(|one| (one.file != self.file, one.line, one.column));
+        let rank = |one: &Finding| (one.file != self.file, one.line, one.column);
+        all.sort_by(|a, b| (rank(a).0, &a.file, rank(a)).cmp(&(rank(b).0, &b.file, rank(b))));
         for (severity, more) in [(Severity::Error, self.errors.more), (Severity::Warning, self.warnings.more)]
         {
             if more > 0 {

@@ -23,6 +23,11 @@ fn include(path: &str) -> Result<String, String> {
         "front.md" => Ok(FRONT.to_owned()),
         "typo.md" => Ok("---\nname: typo\ndescription: d\nensemble:\n  slotz: 2\n---\n".to_owned()),
         "top.md" => Ok("---\nname: top\ndescription: d\nslots: 2\n---\n".to_owned()),
+        "near.md" => Ok("---\nname: near\ndescription: d\nensembel: {slots: 2}\n---\n".to_owned()),
+        "loose.md" => {
+            Ok("---\nname: loose\ndescription: Use it when: it's #1\ntools: [Read\n---\nGo.".to_owned())
+        }
+        "broken.md" => Ok("---\nname: broken\n  x: [y\n---\nGo.".to_owned()),
         "plain.md" => Ok("# No front matter\n".to_owned()),
         _ => Err("no such file".to_owned()),
     }
