@@ -91,7 +91,7 @@ impl RepositoryHandle {
     /// Starts the actor of the repository at `path`, which is made if need be.
     pub async fn start(path: PathBuf, supervisor: &ractor::ActorCell) -> Result<Self, Error> {
         let opened = path.clone();
-        blocking(move || ensemble_workspace::Repository::open_or_create(opened)).await??;
+        blocking(move || Ok(ensemble_workspace::Repository::open_or_create(opened)?)).await?;
         let spawned = Actor::spawn_linked(None, Repository, path.clone(), supervisor.clone()).await;
         let (actor, _) = spawned.map_err(|error| Error::Unfit(error.to_string()))?;
         Ok(Self { path, actor })
@@ -100,7 +100,7 @@ impl RepositoryHandle {
     /// Which of these commits it has.
     pub async fn known(&self, commits: Vec<CommitId>) -> Result<Vec<CommitId>, Error> {
         let path = self.path.clone();
-        blocking(move || Ok(ensemble_workspace::Repository::open_or_create(path)?.known(&commits)?)).await?
+        blocking(move || Ok(ensemble_workspace::Repository::open_or_create(path)?.known(&commits)?)).await
     }
 
     /// Writes a pack of `want` without `have`.
@@ -115,7 +115,7 @@ impl RepositoryHandle {
             let repository = ensemble_workspace::Repository::open_or_create(path)?;
             Ok(repository.write_pack(&want, &have, &mut out, PACK_LIMIT)?)
         })
-        .await?
+        .await
     }
 
     /// Takes a pack and sets its refs. A ref that is there already is success.
@@ -123,7 +123,8 @@ impl RepositoryHandle {
         self.write(move |repository| {
             let tips: Vec<CommitId> = pushed.refs.iter().map(|(_, commit)| commit.clone()).collect();
             if let Some(pack) = &pushed.pack {
-                let file = File::open(pack).map_err(|source| Error::Io { what: "open a pack".into(), source })?;
+                let file =
+                    File::open(pack).map_err(|source| Error::Io { what: "open a pack".into(), source })?;
                 repository.receive_pack(&mut BufReader::new(file), &tips, PACK_LIMIT)?;
             }
             for (name, commit) in &pushed.refs {
@@ -184,8 +185,8 @@ impl RepositoryHandle {
 /// Runs `work` on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<Result<T, Error>, Error> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| Error::Gone)
+) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Error::Gone)?
 }
 
 struct Repository;
@@ -205,7 +206,12 @@ impl Actor for Repository {
         Ok(State { path, queue: VecDeque::new(), busy: false })
     }
 
-    async fn handle(&self, myself: ActorRef<Msg>, msg: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        myself: ActorRef<Msg>,
+        msg: Msg,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
         match msg {
             Msg::Write(job) => state.queue.push_back(job),
             Msg::Idle => state.busy = false,

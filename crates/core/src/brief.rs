@@ -1,14 +1,19 @@
 //! The brief: all that an employee is told about a task, as text for agents and as JSON for programs.
 //! An employee sees nothing else of the run, so everything it needs stands here (spec 3, context assembly).
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    ids::TaskId,
+    ids::{BlobId, TaskId},
     message::BRIEF_LIMIT,
     outcome::Outcome,
-    run::state::{Delivered, Previous, State, Task, attempt_ref},
+    run::{
+        fact::Handed,
+        state::{Delivered, Previous, State, Task, attempt_ref},
+    },
     text::{Text, clip},
 };
 
@@ -49,6 +54,51 @@ pub fn write(state: &State, task: &Task, voice: &Voice, resolve: &dyn Fn(&Text) 
         text = format!("{}{note}", clip(&text, BRIEF_LIMIT - note.len()));
     }
     Brief { text, context: json }
+}
+
+/// What each dependency of `task` hands on, in figures, for the fact that dispatches it.
+#[must_use]
+pub fn handed(state: &State, task: &Task) -> Vec<Handed> {
+    let dependencies = task.spec.dependencies.iter().filter_map(|id| state.find(id));
+    dependencies
+        .filter_map(|(_, dependency)| {
+            let report = &dependency.delivered.as_ref()?.report;
+            Some(Handed {
+                from: dependency.spec.id.clone(),
+                artifacts: report.outcome.artifacts.keys().cloned().collect(),
+                files: report.delivery.as_ref().map_or(0, |delivery| delivery.changes.files),
+            })
+        })
+        .collect()
+}
+
+/// The blobs that the brief of `task` shows; read them before it is written.
+#[must_use]
+pub fn blobs(state: &State, task: &Task) -> BTreeSet<BlobId> {
+    let mut texts: Vec<&Text> = vec![&state.scope, &task.spec.description];
+    texts.extend(&state.conventions);
+    texts.extend(&task.prompt);
+    if let Some(previous) = &task.previous {
+        texts.push(&previous.why);
+        texts.extend(previous.outcome.iter().map(|outcome| &outcome.summary));
+    }
+    let mut blobs: BTreeSet<BlobId> = BTreeSet::new();
+    let dependencies = task.spec.dependencies.iter().filter_map(|id| state.find(id));
+    for delivered in dependencies.filter_map(|(_, task)| task.delivered.as_ref()) {
+        let outcome = &delivered.report.outcome;
+        texts.push(&outcome.summary);
+        texts.extend(&outcome.messages);
+        blobs.extend(outcome.artifacts.values().filter_map(spilled).filter_map(|text| blob(&text).cloned()));
+    }
+    blobs.extend(texts.into_iter().filter_map(blob).cloned());
+    blobs
+}
+
+fn blob(text: &Text) -> Option<&BlobId> {
+    match text {
+        Text::Blob { blob, .. } => Some(blob),
+        Text::Inline(_) => None,
+    }
 }
 
 /// The JSON; when it is too long, the artifacts and then the messages of dependencies are left out by name.
@@ -152,7 +202,7 @@ impl Context {
         for (name, what) in &self.task.provides {
             out.section(&format!("You provide the artifact `{name}`"), what.as_str().unwrap_or_default());
         }
-        out.section("The project", &[self.project.as_str(), self.scope.as_str()].join("\n").trim());
+        out.section("The project", [self.project.as_str(), self.scope.as_str()].join("\n").trim());
         out.section("Conventions", &self.conventions);
         for dependency in &self.dependencies {
             dependency.markdown(&mut out);
@@ -248,16 +298,16 @@ impl PreviousPart {
 }
 
 /// An artifact that was too long for a fact is a text in the blob store.
+fn spilled(value: &Value) -> Option<Text> {
+    let object = value.as_object()?;
+    let is_blob = object.contains_key("blob") && object.contains_key("head");
+    is_blob.then(|| serde_json::from_value(value.clone()).ok()).flatten()
+}
+
 fn whole(value: &Value, resolve: &dyn Fn(&Text) -> String) -> Value {
-    let is_blob =
-        value.as_object().is_some_and(|object| object.contains_key("blob") && object.contains_key("head"));
-    match (is_blob, serde_json::from_value::<Text>(value.clone())) {
-        (true, Ok(text)) => {
-            let text = resolve(&text);
-            serde_json::from_str(&text).unwrap_or(Value::String(text))
-        }
-        _ => value.clone(),
-    }
+    let Some(text) = spilled(value) else { return value.clone() };
+    let text = resolve(&text);
+    serde_json::from_str(&text).unwrap_or(Value::String(text))
 }
 
 fn part(text: String) -> String {

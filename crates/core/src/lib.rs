@@ -7,6 +7,7 @@ pub mod ids;
 pub mod link;
 pub mod message;
 pub mod outcome;
+pub mod output;
 pub mod placement;
 pub mod plan;
 pub mod run;

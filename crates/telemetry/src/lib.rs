@@ -9,7 +9,8 @@ use tracing_subscriber::EnvFilter;
 /// Does nothing when it was called before.
 pub fn init(filter: Option<&str>) {
     let filter = EnvFilter::builder().parse_lossy(filter.unwrap_or("warn,ractor=off"));
-    let _already_set = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let _already_set =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }
 
 /// The id of the span that stands for the fact `seq` of `run`: eight bytes, never all zero.

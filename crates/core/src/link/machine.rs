@@ -13,7 +13,14 @@ use crate::ids::Incarnation;
 /// One end of a link to one peer, over any number of connections and restarts of that peer.
 /// `O` is what goes out, `I` what comes in.
 ///
+/// A shell does after every input (a frame, a connection, a body to send, the clock): write
+/// [`Self::outgoing`] to the stream, then act on [`Self::tick`] (an answer that leaves may bring
+/// the link up), then sleep until [`Self::next_wake`].
+///
 /// Frames must be fed from the connection that was attached last, and from no older one.
+///
+/// Only the holder sends heartbeats. Where just the way back to it is broken, it hangs up after a
+/// TTL and so falls silent; the granter, having nothing to answer, sees the link down a TTL later.
 #[derive(Clone, Debug)]
 pub struct Link<O, I = O> {
     config: Config,
@@ -156,7 +163,7 @@ impl<O: Clone, I> Link<O, I> {
         if let Some(beat) = frame.heartbeat {
             self.answering.heard(beat);
         }
-        if let Some(until) = frame.answer.and_then(|beat| self.beating.answered(beat, &self.config, now)) {
+        if let Some(until) = frame.answer.and_then(|beat| self.beating.answered(beat, &self.config)) {
             self.step(Input::Answered { until });
         }
         let Some(body) = frame.body else { return Received { bodies: Vec::new(), rejected: None } };

@@ -1,10 +1,7 @@
 //! One link between a node and a coordinator, as a pure machine: numbered frames and their
 //! acknowledgements, credits, heartbeats, and the lease that follows from them ([`Link`]);
-//! who stops what when a link is down ([`lease`]); what becomes of attempts when a node attaches ([`adopt`]).
+//! who stops what when a link is down ([`lease`]); what becomes of attempts when a node attaches ([`mod@adopt`]).
 //! Not here: sockets, clocks, wire types. Shells feed the machine and carry out what it says.
-//!
-//! A shell does after every input (a frame, a connection, a body to send, the clock):
-//! act on [`Link::tick`], write [`Link::outgoing`] to the stream, sleep until [`Link::next_wake`].
 
 pub mod adopt;
 pub mod lease;

@@ -40,10 +40,10 @@ impl Beating {
 
     /// The end of the lease that an answer gives: counted from when its heartbeat was *sent*,
     /// since the granter may have answered at once and the answer been long on its way.
-    pub(super) fn answered(&mut self, beat: Beat, config: &Config, now: Millis) -> Option<Millis> {
-        let until = self.sent.get(&beat)?.after(config.ttl);
+    pub(super) fn answered(&mut self, beat: Beat, config: &Config) -> Option<Millis> {
+        let sent = *self.sent.get(&beat)?;
         self.sent.retain(|one, _| *one > beat);
-        (until > now).then_some(until)
+        Some(sent.after(config.ttl))
     }
 }
 

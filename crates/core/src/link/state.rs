@@ -1,6 +1,5 @@
-//! Where a link stands: its lease (valid or not) crossed with its connection (there or not), and
-//! every arrow between. Not here: where the lease's end comes from (`pulse`), what is sent (`outbound`).
-//!
+//! Where a link stands: its lease crossed with its connection, and every arrow between. Not here:
+//! where the lease's end comes from (`pulse`), what is sent (`outbound`).
 //! ```text
 //! Down     ── Attached ──▶ Proving                     Proving  ── Answered ──▶ Up         Up
 //! Proving  ── Detached ──▶ Down                        Proving  ── patience ──▶ Down       HangUp
@@ -9,12 +8,13 @@
 //! Severed  ── Attached ──▶ Up                          Severed  ── end ───────▶ Down       Down
 //! Proving, Up ── Attached ──▶ the same, with the patience of the newer connection
 //! ```
-//! A connection that was silent for a TTL is given up by both ends, and frames that still come on it
-//! are not taken: no lease grows again after its end but through a new attachment, hence adoption.
 
 use super::{Event, Millis};
 
 /// Where the link stands.
+///
+/// A connection that was silent for a TTL is given up by both ends, and frames that still come on it
+/// are not taken: no lease grows again after its end but through a new attachment, hence adoption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// No lease, no connection.
@@ -73,6 +73,7 @@ impl State {
                 (Self::Up { until, patience }, &[Event::Up])
             }
             (Self::Up { until, patience }, Answered { until: later }) => {
+                // An answer that was overtaken by a later one takes nothing back.
                 (Self::Up { until: until.max(later), patience }, &[])
             }
             (Self::Proving { since, patience }, Time(now)) if now >= patience => {

@@ -112,15 +112,40 @@ fn a_broken_connection_is_no_broken_lease() {
     let mut link = holder();
     assert!(taken(link.receive(answer(1), Millis(10))).is_empty());
     link.detach(Millis(1_000));
+    assert_eq!(link.state(), State::Severed { until: Millis(9_000) });
     assert!(link.is_up(Millis(8_999)));
     assert_eq!(link.next_wake(Millis(8_999)), Some(Millis(8_999)), "Up was not heard yet");
     assert_eq!(link.tick(Millis(8_999)), [Event::Up]);
     assert!(link.attach(greeting(7, Some(1), 0), Millis(8_999)).unwrap().is_empty());
-    assert_eq!(link.outgoing(Millis(8_999)), [heartbeat(2)], "at once, whenever the last one was");
+    assert_eq!(link.outgoing(Millis(8_999)), [heartbeat(2)]);
     // The lease runs out, the new connection keeps its own patience.
     assert_eq!(link.tick(Millis(9_000)), [Event::Down]);
     assert!(taken(link.receive(answer(2), Millis(9_100))).is_empty());
     assert_eq!(link.tick(Millis(9_100)), [Event::Up]);
+}
+
+#[test]
+fn a_new_connection_is_proven_at_once_and_by_itself() {
+    let mut link = holder();
+    assert!(link.attach(greeting(7, Some(1), 0), Millis(500)).unwrap().is_empty());
+    assert_eq!(link.outgoing(Millis(500)), [heartbeat(2)], "though the last one was just sent");
+    assert!(taken(link.receive(answer(1), Millis(600))).is_empty());
+    assert!(!link.is_up(Millis(600)), "an answer to what another connection carried");
+    assert!(taken(link.receive(answer(2), Millis(700))).is_empty());
+    assert_eq!(link.valid_until(), Some(Millis(9_500)));
+}
+
+#[test]
+fn an_answer_is_owed_only_on_the_connection_of_its_heartbeat() {
+    let mut link = granter();
+    assert!(taken(link.receive(heartbeat(4), Millis(1))).is_empty());
+    assert!(link.attach(greeting(1, Some(7), 0), Millis(2)).unwrap().is_empty());
+    assert_eq!(link.outgoing(Millis(2)), []);
+    assert!(!link.is_up(Millis(2)));
+    // A restarted node counts its heartbeats from 1 again.
+    assert!(link.attach(greeting(2, None, 0), Millis(3)).unwrap().is_empty());
+    assert!(taken(link.receive(heartbeat(1), Millis(4))).is_empty());
+    assert_eq!(link.outgoing(Millis(4)), [answer(1)]);
 }
 
 #[test]

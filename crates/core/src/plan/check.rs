@@ -142,9 +142,9 @@ impl Examiner<'_> {
             let Some(first) = seen.insert(task.id.as_str().to_lowercase(), place) else { continue };
             let (id, other) = (&task.id, self.id(first));
             let message = if id.as_str() == other {
-                format!("`{id}` is already the id of sub_tasks[{first}]")
+                format!("`{id}` is already another task's id")
             } else {
-                format!("`{id}` differs from `{other}`, the id of sub_tasks[{first}], only in case")
+                format!("`{id}` differs from another task's id, `{other}`, only in case")
             };
             self.error(at(place, "id"), "duplicate_id", message);
         }
@@ -346,4 +346,56 @@ fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let more = names.len().saturating_sub(20);
     let shown = names.iter().take(20).map(|name| shown(name)).collect::<Vec<_>>().join(", ");
     if more > 0 { format!("{shown} and {more} more") } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::TaskId;
+
+    fn task(id: &str, dependencies: &[&str]) -> TaskSpec {
+        let mut task = TaskSpec::new(TaskId::new(id).unwrap(), "d");
+        task.dependencies = dependencies.iter().map(|id| TaskId::new(*id).unwrap()).collect();
+        task
+    }
+
+    #[test]
+    fn a_plan_without_a_file_is_checked_by_the_same_rules() {
+        let mut second = task("b", &["a", "z"]);
+        second.outputs = vec!["ok".to_owned(), "../x".to_owned()];
+        let plan = Plan { sub_tasks: vec![task("a", &[]), second], ..Plan::default() };
+        let said: Vec<String> = check(&plan, None).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "plan: error: sub_tasks[1].dependencies[1]: no task has the id `z`",
+                "plan: error: sub_tasks[1].outputs[1]: `../x` holds an empty, `.` or `..` component; \
+                 write it straight from the repository's root",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_plan_that_nothing_is_wrong_with_has_no_findings() {
+        let plan = Plan { sub_tasks: vec![task("b", &["a"]), task("a", &[])], ..Plan::default() };
+        assert_eq!(check(&plan, None), []);
+        assert_eq!(check(&Plan::default(), None)[0].code, "schema");
+    }
+
+    #[test]
+    fn an_output_of_all_tasks_of_a_wide_plan_is_left_to_the_merge() {
+        let layer = |layer: usize, task: usize| format!("t{layer}-{task}");
+        let mut plan = Plan::default();
+        for number in 0..40 * 40 {
+            let (row, column) = (number / 40, number % 40);
+            let before: Vec<String> = (0..40).filter(|_| row > 0).map(|one| layer(row - 1, one)).collect();
+            let before: Vec<&str> = before.iter().map(String::as_str).collect();
+            let mut one = task(&layer(row, column), &before);
+            one.outputs = (0..40).map(|file| format!("f{file}")).collect();
+            plan.sub_tasks.push(one);
+        }
+        let codes: Vec<String> = check(&plan, None).into_iter().map(|finding| finding.code).collect();
+        assert!(codes.len() > 1 && codes[..codes.len() - 1].iter().all(|code| code == "output_overlap"));
+        assert_eq!(codes.last().map(String::as_str), Some("more"));
+    }
 }

@@ -71,3 +71,36 @@ fn dot_text(text: &str) -> String {
         all
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ids::TaskId, plan::TaskSpec};
+
+    fn hostile() -> Plan {
+        let id = |text: &str| TaskId::new(text).unwrap();
+        let mut first = TaskSpec::new(id("ST-1"), "d");
+        first.title = Some("say \"hi\"; click t0 `x` [a] \\n <b> #1 → ü".to_owned());
+        let mut second = TaskSpec::new(id("end"), "first line\nsecond line");
+        second.dependencies = vec![id("ST-1"), id("gone")];
+        Plan { sub_tasks: vec![first, second], ..Plan::default() }
+    }
+
+    #[test]
+    fn mermaid_shows_titles_and_obeys_none() {
+        let expected = "flowchart LR\n    \
+            t0[\"ST-1: say #34;hi#34;#59; click t0 #96;x#96; #91;a#93; #92;n #60;b#62; #35;1 → ü\"]\n    \
+            t1[\"end: first line\"]\n    \
+            t0 --> t1\n";
+        assert_eq!(mermaid(&hostile()), expected);
+    }
+
+    #[test]
+    fn dot_shows_titles_and_obeys_none() {
+        let expected = "digraph plan {\n    rankdir=LR;\n    node [shape=box];\n    \
+            t0 [label=\"ST-1\\nsay \\\"hi\\\"; click t0 `x` [a] \\\\n <b> #1 → ü\"];\n    \
+            t1 [label=\"end\\nfirst line\"];\n    \
+            t0 -> t1;\n}\n";
+        assert_eq!(dot(&hostile()), expected);
+    }
+}

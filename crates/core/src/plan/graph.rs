@@ -249,3 +249,7 @@ fn from_first(mut cycle: Vec<usize>) -> Vec<usize> {
     cycle.rotate_left(first);
     cycle
 }
+
+#[cfg(test)]
+#[path = "graph_tests.rs"]
+mod tests;

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     ids::{EmployeeId, Malformed, TaskId},
-    source::{self, Choice, Finding, Findings, Node, Reading, Severity, Spot, Value, shown},
+    source::{self, Choice, Finding, Findings, Kind, Node, Reading, Severity, Spot, Value, shown},
     team::Team,
     text::INLINE_TEXT_LIMIT,
 };
@@ -72,7 +72,11 @@ pub(crate) fn from_tree(tree: &Node, staff: Option<&Staff>, mut findings: Findin
 struct Draft {
     plan: Plan,
     places: Vec<usize>,
+    gaps: Gaps,
 }
+
+/// For each list of which an item could not be read: where the others stand in the file.
+type Gaps = BTreeMap<(usize, &'static str), Vec<usize>>;
 
 impl Draft {
     fn read(root: &Spot<'_>, findings: &mut Findings) -> Option<Self> {
@@ -103,12 +107,15 @@ impl Draft {
                 return None;
             }
         }
-        let mut draft = Self { plan: Plan::default(), places: Vec::new() };
+        let mut draft = Self { plan: Plan::default(), places: Vec::new(), gaps: Gaps::new() };
         draft.plan.project_scope =
             root.get("project_scope").and_then(|scope| bounded(&scope, findings)).unwrap_or_default();
-        draft.plan.conventions = texts(root, "conventions", findings);
+        let conventions = root.get("conventions").map(|all| all.list(findings, bounded));
+        draft.plan.conventions = conventions.unwrap_or_default();
         for (place, spot) in tasks.items().enumerate() {
-            if let Some(task) = task(&spot, findings) {
+            let mut reader =
+                TaskReader { spot: &spot, task: draft.places.len(), gaps: &mut draft.gaps, findings };
+            if let Some(task) = reader.read() {
                 draft.plan.sub_tasks.push(task);
                 draft.places.push(place);
             }
@@ -116,9 +123,14 @@ impl Draft {
         Some(draft)
     }
 
-    /// The same field, counting the tasks as the file does.
+    /// The same field, counting tasks and items as the file does.
     fn in_file(&self, field: Field) -> Field {
-        Field { task: field.task.map(|task| self.places.get(task).copied().unwrap_or(task)), ..field }
+        let Some(task) = field.task else { return field };
+        let item = match self.gaps.get(&(task, field.key)) {
+            Some(places) => field.item.and_then(|item| places.get(item).copied()),
+            None => field.item,
+        };
+        Field { task: self.places.get(task).copied(), item, ..field }
     }
 
     /// Where a field stands, or the nearest thing around it.
@@ -134,47 +146,71 @@ impl Draft {
     }
 }
 
-fn task(spot: &Spot<'_>, findings: &mut Findings) -> Option<TaskSpec> {
-    if !spot.mapping(&TASK_KEYS, findings) {
-        return None;
-    }
-    let description = match spot.get("description") {
-        Some(text) => text.text(findings),
-        None => {
-            findings.error(&spot.missing("description"), "schema", "is missing: what is to be done");
-            None
+/// Reads one task of a plan.
+struct TaskReader<'r, 's> {
+    spot: &'s Spot<'s>,
+    /// The place that the task will have in the plan.
+    task: usize,
+    gaps: &'r mut Gaps,
+    findings: &'r mut Findings,
+}
+
+impl<'s> TaskReader<'_, 's> {
+    fn read(&mut self) -> Option<TaskSpec> {
+        let spot = self.spot;
+        if !spot.mapping(&TASK_KEYS, self.findings) {
+            return None;
         }
-    };
-    let Some(id) = spot.get("id") else {
-        findings.error(
-            &spot.missing("id"),
-            "schema",
-            "is missing: a short name that other tasks can depend on",
-        );
-        return None;
-    };
-    // A placeholder keeps an error that was just reported from being reported again.
-    let mut task = TaskSpec::new(task_id(&id, findings)?, description.unwrap_or_else(|| "?".to_owned()));
-    task.title = spot.get("title").and_then(|text| bounded(&text, findings));
-    task.agent_type =
-        spot.get("agent_type").and_then(|text| bounded(&text, findings)).filter(|kind| !kind.is_empty());
-    task.employee = spot.get("employee").and_then(|id| employee_id(&id, findings));
-    task.dependencies = spot.get("dependencies").map(|all| all.list(findings, task_id)).unwrap_or_default();
-    task.outputs = texts(spot, "outputs", findings);
-    task.acceptance_criteria = texts(spot, "acceptance_criteria", findings);
-    task.checks = spot.get("checks").map(|all| all.list(findings, |one, f| one.word(f))).unwrap_or_default();
-    task.timeout_ms = spot.get("timeout").and_then(|time| time.duration(findings));
-    task.max_attempts = spot.get("max_attempts").and_then(|number| attempts(&number, findings));
-    task.worktree = spot.get("worktree").and_then(|mode| mode.choice(WORKTREES, findings));
-    task.exclusive = names(spot, "exclusive", findings);
-    task.provides = spot.get("provides").map(|all| provided(&all, findings)).unwrap_or_default();
-    task.consumes = names(spot, "consumes", findings);
-    Some(task)
+        let description = spot.get("description").and_then(|text| text.text(self.findings));
+        self.required("description", "what is to be done");
+        self.required("id", "a short name that other tasks can depend on");
+        let id = task_id(&spot.get("id")?, self.findings)?;
+        // A placeholder keeps an error that was just reported from being reported again.
+        let mut task = TaskSpec::new(id, description.unwrap_or_else(|| "?".to_owned()));
+        task.title = spot.get("title").and_then(|text| bounded(&text, self.findings));
+        let agent_type = spot.get("agent_type").and_then(|text| bounded(&text, self.findings));
+        task.agent_type = agent_type.filter(|kind| !kind.is_empty());
+        task.employee = spot.get("employee").and_then(|id| employee_id(&id, self.findings));
+        task.dependencies = self.list("dependencies", task_id);
+        task.outputs = self.list("outputs", path);
+        task.acceptance_criteria = self.list("acceptance_criteria", |one, f| one.text(f));
+        task.checks = self.list("checks", |one, f| one.word(f));
+        task.timeout_ms = spot.get("timeout").and_then(|time| time.duration(self.findings));
+        task.max_attempts = spot.get("max_attempts").and_then(|number| attempts(&number, self.findings));
+        task.worktree = spot.get("worktree").and_then(|mode| mode.choice(WORKTREES, self.findings));
+        task.exclusive = self.list("exclusive", name);
+        task.provides = spot.get("provides").map(|all| provided(&all, self.findings)).unwrap_or_default();
+        task.consumes = self.list("consumes", name);
+        Some(task)
+    }
+
+    fn required(&mut self, key: &'static str, what: &str) {
+        if self.spot.get(key).is_none() {
+            self.findings.error(&self.spot.missing(key), "schema", format!("is missing: {what}"));
+        }
+    }
+
+    fn list<T: 's>(
+        &mut self,
+        key: &'static str,
+        each: impl Fn(&Spot<'_>, &mut Findings) -> Option<T>,
+    ) -> Vec<T> {
+        let Some(spot) = self.spot.get(key) else { return Vec::new() };
+        let read = spot.list(self.findings, |item, f| Some(each(item, f)));
+        if read.iter().any(Option::is_none) {
+            let places = read.iter().enumerate().filter(|(_, item)| item.is_some()).map(|(place, _)| place);
+            self.gaps.insert((self.task, key), places.collect());
+        }
+        read.into_iter().flatten().collect()
+    }
 }
 
 /// An id as it is spelt: `1` and `01` are two ids.
 fn task_id(spot: &Spot<'_>, findings: &mut Findings) -> Option<TaskId> {
-    let text = spot.word(findings)?;
+    let text = match &spot.node.value {
+        Value::Scalar(Kind::Number, text) => text.clone(),
+        _ => spot.text(findings)?,
+    };
     TaskId::new(text)
         .map_err(|Malformed { text, rule, .. }| {
             findings.error(spot, "malformed_id", format!("`{}` is not a task id: {rule}", shown(&text)));
@@ -208,19 +244,20 @@ fn bounded(spot: &Spot<'_>, findings: &mut Findings) -> Option<String> {
     Some(text)
 }
 
-fn texts(spot: &Spot<'_>, key: &'static str, findings: &mut Findings) -> Vec<String> {
-    spot.get(key).map(|all| all.list(findings, |one, f| one.text(f))).unwrap_or_default()
+fn name(spot: &Spot<'_>, findings: &mut Findings) -> Option<String> {
+    let text = bounded(spot, findings)?;
+    if text.trim().is_empty() {
+        findings.error(spot, "schema", "is empty");
+    }
+    Some(text)
 }
 
-fn names(spot: &Spot<'_>, key: &'static str, findings: &mut Findings) -> Vec<String> {
-    let name = |one: &Spot<'_>, f: &mut Findings| {
-        let text = bounded(one, f)?;
-        if text.trim().is_empty() {
-            f.error(one, "schema", "is empty");
-        }
-        Some(text)
-    };
-    spot.get(key).map(|all| all.list(findings, name)).unwrap_or_default()
+/// A path as it is written; the rule for paths judges it later.
+fn path(spot: &Spot<'_>, findings: &mut Findings) -> Option<String> {
+    match &spot.node.value {
+        Value::Scalar(Kind::Text, text) => Some(text.clone()),
+        _ => spot.text(findings),
+    }
 }
 
 /// Artifacts by name, each with a description in words or a schema in any shape.

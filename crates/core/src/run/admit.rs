@@ -1,12 +1,17 @@
 //! May this fact be true now? Refuses stale attempts, duplicates and what the state does not allow.
 //! Whoever proposes a fact asks here first; what is refused is never stored.
 
+use std::collections::BTreeSet;
+
 use super::{
     duty::may_start,
-    fact::{AttemptRef, CheckRef, Dispatch, EndState, Fact, WaitReason},
-    state::{Attempt, Check, CheckState, Stage, State, TaskState, Why},
+    fact::{AttemptRef, CheckRef, Dispatch, EndState, Fact},
+    state::{Attempt, Check, CheckState, Stage, State, Task, TaskState, Why},
 };
-use crate::ids::{AttemptNumber, CommitId, TaskId};
+use crate::{
+    ids::{AttemptNumber, CommitId, TaskId},
+    plan::TaskSpec,
+};
 
 /// Why a fact is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,8 +49,7 @@ pub fn admit(state: &State, fact: &Fact) -> Result<(), Refusal> {
     }
     match fact {
         Fact::Submitted(_) | Fact::Claimed { .. } => Ok(()),
-        Fact::Planned { .. } if state.planned => Err(Refusal::NotNow("the plan is complete")),
-        Fact::Planned { .. } => Ok(()),
+        Fact::Planned { tasks, complete, .. } => admit_plan(state, tasks, *complete),
         Fact::Dispatched(dispatch) => admit_dispatch(state, dispatch),
         Fact::Refused { at, .. } => live(state, at).map(drop),
         Fact::Started { at } => match live(state, at)?.stage {
@@ -83,14 +87,34 @@ pub fn admit(state: &State, fact: &Fact) -> Result<(), Refusal> {
         Fact::StopRequested { task } => admit_stop(state, task.as_ref()),
         Fact::Retried { task, .. } => admit_retry(state, task.as_ref()),
         Fact::Waiting { reason } => expect(super::decide::wait_reason(state) == Some(*reason)),
-        Fact::Ended { state: end, .. } => {
-            expect(super::decide::end(state).is_some_and(|(due, _)| due == *end))
-        }
+        Fact::Ended { state: end, head, .. } => expect(
+            super::decide::end(state).is_some_and(|(due, _)| due == *end)
+                && state.head.as_ref() == Some(head),
+        ),
     }
 }
 
 fn expect(condition: bool) -> Result<(), Refusal> {
     if condition { Ok(()) } else { Err(Refusal::Stale) }
+}
+
+fn admit_plan(state: &State, tasks: &[TaskSpec], complete: bool) -> Result<(), Refusal> {
+    if state.ended.is_some() {
+        return Err(Refusal::Over);
+    }
+    if state.planned || state.stopping {
+        return Err(Refusal::NotNow("the plan is complete, or the run is being stopped"));
+    }
+    let mut new = BTreeSet::new();
+    if !tasks.iter().all(|task| state.find(&task.id).is_none() && new.insert(&task.id)) {
+        return Err(Refusal::NotNow("a task of this id is there already"));
+    }
+    let known = |id: &TaskId| new.contains(id) || state.find(id).is_some();
+    let mut specs = state.tasks.iter().map(|task| &task.spec).chain(tasks);
+    if complete && !specs.all(|spec| spec.dependencies.iter().all(known)) {
+        return Err(Refusal::NotNow("a task depends on one that is not in the plan"));
+    }
+    Ok(())
 }
 
 fn admit_dispatch(state: &State, dispatch: &Dispatch) -> Result<(), Refusal> {
@@ -145,6 +169,7 @@ fn admit_merged(
     commit: &CommitId,
 ) -> Result<(), Refusal> {
     match stage(state, task, attempt)? {
+        Stage::Ordered(..) if state.gated() => Err(Refusal::NotNow("the run's checks come before the merge")),
         Stage::Ordered(..) => Ok(()),
         Stage::Advancing(_, prepared) => expect(prepared.commit == *commit),
         _ => Err(Refusal::Stale),
@@ -176,17 +201,24 @@ fn admit_retry(state: &State, task: Option<&TaskId>) -> Result<(), Refusal> {
     }
     let Some(task) = task else {
         let anything = state.counts.failed + state.counts.blocked + state.counts.stopped > 0;
-        let budget = state.waiting == Some(WaitReason::Budget);
-        return if anything || budget || state.check_failure.is_some() {
-            Ok(())
-        } else {
-            Err(Refusal::NotEnded)
-        };
+        let idle = state.waiting.is_some() || state.ended.is_some();
+        return if anything || idle { Ok(()) } else { Err(Refusal::NotEnded) };
     };
     let (_, task) = state.find(task).ok_or(Refusal::UnknownTask)?;
     match (task.state, &task.why) {
         (TaskState::Blocked, Some(Why::Dependency(_))) => Err(Refusal::Dependency),
+        (TaskState::Failed | TaskState::Blocked | TaskState::Stopped, _) if needs_another(state, task) => {
+            Err(Refusal::Dependency)
+        }
         (TaskState::Failed | TaskState::Blocked | TaskState::Stopped, _) => Ok(()),
         _ => Err(Refusal::NotEnded),
     }
+}
+
+/// Whether a task that this one depends on can't go on.
+fn needs_another(state: &State, task: &Task) -> bool {
+    let dependencies = task.spec.dependencies.iter().filter_map(|id| state.find(id));
+    dependencies
+        .map(|(_, dependency)| dependency.state)
+        .any(|it| matches!(it, TaskState::Failed | TaskState::Blocked | TaskState::Stopped))
 }

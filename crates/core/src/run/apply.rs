@@ -3,8 +3,8 @@
 
 use super::{
     duty::{self, Changes, Touched},
-    fact::{EndState, Entry, Fact, Submitted},
-    state::{Checks, RunState, State, Task, TaskIx, TaskState, Why},
+    fact::{EndState, Entry, Fact, Submitted, WaitReason},
+    state::{Checks, Spent, State, Task, TaskIx, TaskState, Why},
 };
 use crate::{
     ids::{AttemptNumber, CheckNumber, TaskId},
@@ -42,6 +42,7 @@ impl State {
             Fact::Waiting { reason } => self.waiting = Some(*reason),
             Fact::Ended { state, reason, .. } => {
                 self.ended = Some(*state);
+                self.ended_ms = Some(entry.time_ms);
                 self.end_reason.clone_from(reason);
                 self.final_checks = None;
                 touched.all = true;
@@ -79,6 +80,8 @@ impl State {
                 self.task_mut(dependency).dependants.push(ix);
             }
         }
+        // Somebody may have stopped a task while the plan was still coming in.
+        self.unblock();
         self.check_merged_tree();
         touched.all = true;
     }
@@ -113,11 +116,14 @@ impl State {
         self.stopping = true;
         self.waiting = None;
         touched.all = true;
+        // What has not begun first, so that nothing is called blocked by what is stopped with it.
         for ix in (0_u32..).map(TaskIx).take(self.tasks.len()) {
-            match self.task(ix).state {
-                TaskState::Pending => self.set_state(ix, TaskState::Stopped, Some(Why::Stopped)),
-                _ => self.stop_attempt(ix, true, touched),
+            if self.task(ix).state == TaskState::Pending {
+                self.set_state(ix, TaskState::Stopped, Some(Why::Stopped));
             }
+        }
+        for ix in (0_u32..).map(TaskIx).take(self.tasks.len()) {
+            self.stop_attempt(ix, true, touched);
         }
     }
 
@@ -141,12 +147,14 @@ impl State {
                 (0_u32..).map(TaskIx).take(self.tasks.len()).filter(|ix| self.task(*ix).gave_up()).collect()
             }
         };
-        if self.state() != RunState::Running || self.stopping {
-            self.ended = None;
-            self.end_reason.clear();
-            self.stopping = false;
-            self.waiting = None;
+        if self.waiting == Some(WaitReason::Budget) {
+            self.renewed = Spent { turns: self.turns, tokens: self.tokens };
         }
+        self.ended = None;
+        self.ended_ms = None;
+        self.end_reason.clear();
+        self.stopping = false;
+        self.waiting = None;
         for ix in &reopened {
             let task = self.task_mut(*ix);
             task.failures = 0;
@@ -160,26 +168,33 @@ impl State {
         self.unblock();
         if id.is_none() {
             self.check_failure = None;
+            self.check_output = Text::default();
             self.check_merged_tree();
         }
         touched.all = true;
     }
 
-    /// Re-opens tasks that are blocked by a dependency which no longer stands in the way.
+    /// Looks afresh at who is blocked by a dependency: some may no longer be, others for another reason.
     fn unblock(&mut self) {
-        let mut blocked: Vec<TaskIx> = (0_u32..)
-            .map(TaskIx)
-            .take(self.tasks.len())
-            .filter(|ix| matches!(self.task(*ix).why, Some(Why::Dependency(_))))
-            .collect();
-        for ix in &blocked {
-            self.set_state(*ix, TaskState::Pending, None);
+        let places = || (0_u32..).map(TaskIx);
+        let mut blocked = Vec::new();
+        for ix in places().take(self.tasks.len()) {
+            let task = self.task(ix);
+            if matches!(task.why, Some(Why::Dependency(_))) {
+                blocked.push((ix, task.changed_ms));
+                self.set_state(ix, TaskState::Pending, None);
+            }
         }
-        blocked =
-            (0_u32..).map(TaskIx).take(self.tasks.len()).filter(|ix| self.task(*ix).gave_up()).collect();
         let mut touched = Touched::default();
-        for ix in blocked {
-            self.block_dependants(ix, &mut touched);
+        for ix in places().take(self.tasks.len()) {
+            if self.task(ix).gave_up() {
+                self.block_dependants(ix, &mut touched);
+            }
+        }
+        for (ix, since) in blocked {
+            if self.task(ix).state == TaskState::Blocked {
+                self.task_mut(ix).changed_ms = since;
+            }
         }
     }
 
@@ -198,10 +213,21 @@ impl State {
 
     /// Ends a task without success: its dependants are blocked, independent branches go on (S51).
     pub(super) fn give_up(&mut self, ix: TaskIx, state: TaskState, why: Why, touched: &mut Touched) {
-        self.release(ix, touched);
-        self.task_mut(ix).attempt = None;
+        self.put_down(ix, touched);
         self.set_state(ix, state, Some(why));
         self.block_dependants(ix, touched);
+    }
+
+    /// Ends the attempt under way, wherever it stands.
+    pub(super) fn put_down(&mut self, ix: TaskIx, touched: &mut Touched) {
+        self.release(ix, touched);
+        self.task_mut(ix).attempt = None;
+        self.merge_queue.retain(|queued| *queued != ix);
+        self.accept_queue.retain(|queued| *queued != ix);
+        if self.merging == Some(ix) {
+            self.merging = None;
+        }
+        touched.tasks.insert(ix);
     }
 
     pub(super) fn set_state(&mut self, ix: TaskIx, state: TaskState, why: Option<Why>) {
@@ -209,7 +235,9 @@ impl State {
         let task = self.task_mut(ix);
         let before = std::mem::replace(&mut task.state, state);
         task.why = why;
-        task.changed_ms = changed_ms;
+        if before != state {
+            task.changed_ms = changed_ms;
+        }
         *self.counts.of(before) -= 1;
         *self.counts.of(state) += 1;
     }
@@ -264,6 +292,8 @@ impl Task {
             dependants: Vec::new(),
             open_dependencies: 0,
             last_attempt: AttemptNumber(0),
+            employee: None,
+            place: None,
             failures: 0,
             losses: 0,
             refusals: 0,

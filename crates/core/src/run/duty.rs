@@ -43,7 +43,7 @@ pub enum Duty {
         of: CheckOf,
         /// Which of the commands, from 0.
         command: u32,
-        /// Which try at this command, from 1.
+        /// Tells the tries at this command apart, and those before the merge from those on it.
         attempt: u32,
     },
     /// Keep this check alive on its node until it reports or is lost.
@@ -168,7 +168,8 @@ fn of_checks(of: &CheckOf, checks: &Checks, into: &mut BTreeSet<Duty>) {
     for (command, check) in (0_u32..).zip(&checks.each) {
         match &check.state {
             CheckState::Open => {
-                into.insert(Duty::GrantCheck { of: of.clone(), command, attempt: check.tries + 1 });
+                let attempt = checks.before.0 + check.tries + 1;
+                into.insert(Duty::GrantCheck { of: of.clone(), command, attempt });
             }
             CheckState::Live { number, token, .. } => {
                 into.insert(Duty::Check { of: of.clone(), check: *number, token: *token });

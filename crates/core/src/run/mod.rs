@@ -5,13 +5,19 @@
 mod admit;
 mod apply;
 mod attempt;
+mod check;
 mod decide;
 pub mod duty;
 pub mod fact;
+mod merge;
 pub mod state;
+mod submission;
+mod task;
+pub mod view;
 
 pub use admit::{Refusal, admit};
 pub use decide::decide;
 pub use duty::{Changes, Duty};
 pub use fact::{Entry, Fact};
 pub use state::State;
+pub use view::{TaskView, View};

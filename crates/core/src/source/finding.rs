@@ -221,7 +221,8 @@ impl Findings {
         let refused = self.refused();
         let mut all = self.errors.list;
         all.extend(self.warnings.list);
-        all.sort_by_key(|one| (one.file != self.file, one.line, one.column));
+        let rank = |one: &Finding| (one.file != self.file, one.line, one.column);
+        all.sort_by(|a, b| (rank(a).0, &a.file, rank(a)).cmp(&(rank(b).0, &b.file, rank(b))));
         for (severity, more) in [(Severity::Error, self.errors.more), (Severity::Warning, self.warnings.more)]
         {
             if more > 0 {
@@ -248,7 +249,7 @@ pub fn nearest<'n>(
     if length > 64 {
         return None;
     }
-    let allowed = (length / 3).clamp(1, 4);
+    let allowed = (length / 3).min(4);
     let mut best: Option<(usize, &str)> = None;
     for name in names {
         if name.len().abs_diff(text.len()) > allowed * 4 || name.len() > 256 {

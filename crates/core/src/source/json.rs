@@ -3,20 +3,19 @@
 
 use super::{DEPTH_LIMIT, Entry, Kind, Node, Place, Problem, Value};
 
-/// The tree of `text`.
-pub(super) fn parse(text: &str) -> Result<Node, Problem> {
+/// The tree of `text`; `problems` gets what is wrong and leaves a tree all the same.
+pub(super) fn parse(text: &str, problems: &mut Vec<Problem>) -> Result<Node, Problem> {
     if let Some(at) = too_deep(text) {
         return Err(Problem::too_deep(Places::of(text).place(at)));
     }
     if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
         return Err(syntax(text, &error));
     }
-    let mut builder = Builder { text, at: 0, places: Places::of(text) };
-    builder.value()
+    Builder { text, at: 0, places: Places::of(text), problems }.value()
 }
 
 /// Where brackets outside of strings are nested too deeply.
-fn too_deep(text: &str) -> Option<usize> {
+pub(super) fn too_deep(text: &str) -> Option<usize> {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
         if in_string {
@@ -85,6 +84,7 @@ struct Builder<'t> {
     text: &'t str,
     at: usize,
     places: Places<'t>,
+    problems: &'t mut Vec<Problem>,
 }
 
 impl Builder<'_> {
@@ -109,7 +109,7 @@ impl Builder<'_> {
             self.at += 1;
             entries.push(Entry { key, place, node: self.value()? });
         }
-        Node::map(entries, place)
+        Ok(Node::map(entries, place, self.problems))
     }
 
     fn list(&mut self, place: Place) -> Result<Node, Problem> {

@@ -22,9 +22,9 @@ pub const DEPTH_LIMIT: usize = 64;
 ///
 /// # Errors
 /// A finding when there are more than [`SIZE_LIMIT`] bytes, or when they are not UTF-8.
-pub fn decode<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Finding> {
+pub fn decode<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Vec<Finding>> {
     if bytes.len() > SIZE_LIMIT {
-        return Err(too_large(file, bytes.len()));
+        return Err(vec![too_large(file, bytes.len())]);
     }
     std::str::from_utf8(bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];
@@ -35,12 +35,12 @@ pub fn decode<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Finding> {
         };
         let utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
         let what = if utf16 { "the file is UTF-16" } else { "these bytes are not UTF-8" };
-        Finding::error(file, place, "not_utf8", format!("{what}; save it as UTF-8"))
+        vec![Finding::error(file, place, "not_utf8", format!("{what}; save it as UTF-8"))]
     })
 }
 
 /// The tree of `text`: JSON when the file's name ends in `.json` or the text is valid JSON, else YAML.
-/// `None` when there is none; the reasons are in `findings` then.
+/// What is wrong is in `findings`; `None` when there is no tree at all.
 pub fn parse(text: &str, findings: &mut Findings) -> Option<Node> {
     if text.len() > SIZE_LIMIT {
         let finding = too_large(findings.file(), text.len());
@@ -66,15 +66,18 @@ pub fn parse(text: &str, findings: &mut Findings) -> Option<Node> {
         return None;
     }
     let named_json = findings.file().to_ascii_lowercase().ends_with(".json");
-    let parsed = if named_json || looks_like_json(text) { json::parse(text) } else { yaml::parse(text) };
-    match parsed {
-        Ok(node) => Some(node),
-        Err(problem) => {
-            let file = findings.file().to_owned();
-            findings.push(Finding::error(&file, problem.place, problem.code, problem.message));
-            None
-        }
+    let mut problems = Vec::new();
+    let parsed = if named_json || looks_like_json(text) {
+        json::parse(text, &mut problems)
+    } else {
+        yaml::parse(text, &mut problems)
+    };
+    let tree = parsed.map_err(|problem| problems.push(problem)).ok();
+    for Problem { place, code, message } in problems {
+        let finding = Finding::error(findings.file(), place, code, message);
+        findings.push(finding);
     }
+    tree
 }
 
 /// Reads `text` as JSON and nothing else; for texts that have no file.
@@ -82,7 +85,9 @@ pub fn parse(text: &str, findings: &mut Findings) -> Option<Node> {
 /// # Errors
 /// What is wrong with it, and where.
 pub fn parse_json(text: &str) -> Result<Node, Problem> {
-    json::parse(text)
+    let mut problems = Vec::new();
+    let tree = json::parse(text, &mut problems)?;
+    problems.into_iter().next().map_or(Ok(tree), Err)
 }
 
 /// Why a text has no tree.
@@ -111,10 +116,11 @@ impl Problem {
     }
 }
 
-/// A flow mapping in YAML starts like JSON does, so only a text that JSON's grammar accepts counts,
-/// or one that it would accept but for a bound.
+/// A flow mapping in YAML starts like JSON does, so only a text that JSON's grammar accepts counts, or
+/// one that is nested too deeply for either, which is cheaper to see here.
 fn looks_like_json(text: &str) -> bool {
-    text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+    text.trim_start().starts_with(['{', '['])
+        && (json::too_deep(text).is_some() || serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
 }
 
 fn too_large(file: &str, bytes: usize) -> Finding {

@@ -85,6 +85,16 @@ impl Node {
         }
     }
 
+    /// The value of `key`, to be changed.
+    pub fn entry_mut(&mut self, key: &str) -> Option<&mut Node> {
+        match &mut self.value {
+            Value::Map(entries) => {
+                entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.node)
+            }
+            Value::List(_) | Value::Scalar(..) => None,
+        }
+    }
+
     /// The same value as JSON.
     #[must_use]
     pub fn to_json(&self) -> Json {
@@ -115,25 +125,40 @@ impl Node {
         }
     }
 
-    /// A mapping of `entries`, refused if a key stands in it twice.
-    pub(super) fn map(entries: Vec<Entry>, place: Place) -> Result<Self, Problem> {
-        match duplicate(&entries) {
-            Some((first, second)) => Err(Problem::duplicate(second.place, &second.key, first.place)),
-            None => Ok(Self { value: Value::Map(entries), place }),
+    /// A mapping of `entries`. Of a key that stands twice the first is kept, and `problems` gets the others.
+    pub(super) fn map(mut entries: Vec<Entry>, place: Place, problems: &mut Vec<Problem>) -> Self {
+        let repeated = repeated(&entries);
+        if !repeated.is_empty() {
+            let mut number = 0;
+            entries.retain(|entry| {
+                let first = repeated.get(&number);
+                problems.extend(first.map(|first| Problem::duplicate(entry.place, &entry.key, *first)));
+                number += 1;
+                first.is_none()
+            });
         }
+        Self { value: Value::Map(entries), place }
     }
 }
 
-/// The first key that stands twice, with its earlier and its later entry.
-fn duplicate(entries: &[Entry]) -> Option<(&Entry, &Entry)> {
+/// The entries whose keys stood before, by number, each with the place of the first.
+fn repeated(entries: &[Entry]) -> BTreeMap<usize, Place> {
+    let mut all = BTreeMap::new();
     if entries.len() <= PAIRWISE {
-        let mut later = entries.iter().enumerate();
-        return later.find_map(|(place, entry)| {
-            entries[..place].iter().find(|earlier| earlier.key == entry.key).map(|earlier| (earlier, entry))
-        });
+        for (number, entry) in entries.iter().enumerate() {
+            let first = entries[..number].iter().find(|earlier| earlier.key == entry.key);
+            all.extend(first.map(|first| (number, first.place)));
+        }
+        return all;
     }
     let mut seen = BTreeMap::new();
-    entries.iter().find_map(|entry| seen.insert(entry.key.as_str(), entry).map(|earlier| (earlier, entry)))
+    for (number, entry) in entries.iter().enumerate() {
+        let first = *seen.entry(entry.key.as_str()).or_insert(number);
+        if first != number {
+            all.insert(number, entries[first].place);
+        }
+    }
+    all
 }
 
 /// A node together with the way that leads to it.

@@ -18,13 +18,15 @@ const ALIASED_BYTES: usize = 4 * 1024 * 1024;
 /// How much more than that may lie under anchors, used or not; each is copied once.
 const ANCHORED_FACTOR: usize = 4;
 
-/// The tree of `text`, which holds exactly one document.
-pub(super) fn parse(text: &str) -> Result<Node, Problem> {
+/// The tree of `text`, which holds exactly one document; `problems` gets what is wrong and leaves a
+/// tree all the same.
+pub(super) fn parse(text: &str, problems: &mut Vec<Problem>) -> Result<Node, Problem> {
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| syntax(text, &error))?;
         builder.take(event, place(span.start), span)?;
     }
+    problems.append(&mut builder.problems);
     builder.root.ok_or_else(|| Problem::new(Place::START, "empty", "the file holds nothing but comments"))
 }
 
@@ -65,6 +67,7 @@ struct Builder {
     anchors: BTreeMap<usize, Anchored>,
     aliased: Size,
     anchored: Size,
+    problems: Vec<Problem>,
 }
 
 /// What an alias stands for, with its size, so that a copy is refused before it is made.
@@ -163,7 +166,7 @@ impl Builder {
     fn end(&mut self) -> Result<(), Problem> {
         let Some(Open { node, anchor, .. }) = self.open.pop() else { return Ok(()) };
         let node = match node.value {
-            Value::Map(entries) => Node::map(entries, node.place)?,
+            Value::Map(entries) => Node::map(entries, node.place, &mut self.problems),
             Value::List(_) | Value::Scalar(..) => node,
         };
         self.add(node, anchor)
