@@ -20,7 +20,7 @@ pub async fn retry(args: &Retry) -> Result<Exit, Error> {
     let (run, prompt) = (existing.run(), args.prompt.as_deref());
     let task = args.task.as_deref().map(owner::task_id).transpose()?;
     if let Some(task) = &task {
-        owner::must_have(existing.state(), task)?;
+        owner::must_have(&existing.state, task)?;
     }
     if let Some(owner) = existing.owner()? {
         Client::of_socket(&owner.socket).await?.retry(run, task.as_ref(), prompt).await?;
