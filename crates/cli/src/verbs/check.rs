@@ -53,7 +53,9 @@ pub fn check(args: &Check) -> Result<Exit, Error> {
             Ok(Kind::Team) => continue,
             Ok(Kind::Plan) => plan_file(file, team.as_ref())?,
             Ok(Kind::Loop) => return Err(later()),
-            Err(findings) => Verdict { file: file.display().to_string(), kind: "unknown", findings, value: None },
+            Err(findings) => {
+                Verdict { file: file.display().to_string(), kind: "unknown", findings, value: None }
+            }
         };
         verdicts.push((place, verdict));
     }
@@ -91,7 +93,8 @@ fn guess(file: &Path) -> Result<Result<Kind, Vec<Finding>>, Error> {
     if ["employees", "subagents", "coordinator", "collaboration", "name"].into_iter().any(has) {
         return Ok(Ok(Kind::Team));
     }
-    let message = "is neither a team file (`name`, `employees`) nor a plan (`sub_tasks`); say which with --kind";
+    let message =
+        "is neither a team file (`name`, `employees`) nor a plan (`sub_tasks`); say which with --kind";
     Ok(Err(vec![Finding::error(&name, Place::START, "unknown_kind", message)]))
 }
 
