@@ -1,7 +1,17 @@
 //! Plans: the tasks of a run and what each needs, as a file, a person or a model wrote them.
 //! Reading, checking, ordering and drawing them lives below; carrying one out is `run`.
 
+pub mod check;
+pub mod draw;
+pub mod graph;
 pub mod path;
+mod read;
+mod staff;
+
+pub use check::check;
+pub use read::read;
+pub(crate) use read::{attempts, from_tree};
+pub use staff::Staff;
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,13 @@
 //! Teams: who works on a project and how, as the team file says it.
 //! Reading and checking the file lives below; what a run keeps of it is `run::Roster`.
 
+mod backend;
+mod employee;
+mod markdown;
+mod read;
+
+pub use read::{Include, read};
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,460 @@
+//! The command line as typed: verbs and their flags, with examples. What they mean together is each
+//! verb's own business; nothing here reads a file.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Lets a team of coding agents work on one git repository: a plan of tasks in, a branch out.
+#[derive(Clone, Debug, PartialEq, Eq, Parser)]
+#[command(
+    name = "ensemble",
+    version,
+    disable_help_subcommand = true,
+    after_help = "\
+Examples:
+  ensemble demo                        the whole thing on a small project that ships inside
+  ensemble run --plan plan.yaml        carry out a plan with the team of this repository
+  ensemble ps                          what runs and ran here
+  ensemble resume                      go on after a crash
+
+Exit codes: 0 delivered · 1 failed · 2 usage or invalid file · 3 waits for a person, or only blocked
+            · 4 nobody answers · 130 interrupted (the run can go on)
+A RUN is its id, a prefix of it that only one run has, or `last`."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum Verb {
+    /// Carry out a plan and bring home its result as a branch
+    Run(Run),
+    /// Carry out the shipped demo in a new directory
+    Demo(Demo),
+    /// Say everything that is wrong with team and plan files
+    Check(Check),
+    /// Show a plan's order, what runs at once and the critical path
+    Plan(Plan),
+    /// List the runs of this repository, newest first
+    Ps(Ps),
+    /// Show a run: its tasks, what they delivered, what failed and what to do
+    Show(Show),
+    /// Print a run's facts, one JSON object a line
+    Events(Events),
+    /// Print what agents and checks wrote
+    Logs(Logs),
+    /// Stop a run, or one of its tasks
+    Stop(Stop),
+    /// Try again what failed, is blocked or was stopped, and go on
+    Retry(Retry),
+    /// Go on with a run whose process has ended
+    Resume(Resume),
+    /// Bring a run's branch into the repository
+    Fetch(Fetch),
+    /// Look at this installation
+    Doctor(Doctor),
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs, on standard output alone.
+    Json,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Args)]
+pub struct Output {
+    /// How to print the result
+    #[arg(short = 'o', long = "output", value_enum, default_value_t, value_name = "FORMAT")]
+    pub format: Format,
+}
+
+/// Which repository, and where its runs are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct Place {
+    /// The git repository, or a folder in it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub repo: PathBuf,
+    /// Where journal, blobs and working copies are kept [default: a folder of the repository's own
+    /// in $XDG_STATE_HOME/ensemble]
+    #[arg(long, value_name = "DIR", env = "ENSEMBLE_DATA")]
+    pub data: Option<PathBuf>,
+}
+
+/// `ensemble run`
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(after_help = "\
+Examples:
+  ensemble run --plan plan.yaml
+  ensemble run --plan plan.yaml --team team.yaml --repo ~/src/shop --into main
+  ensemble run --plan plan.yaml -o json > result.json
+
+The team file is --team, else .ensemble/team.yaml, team.yaml or role.yaml in the repository.
+Your checkout is never written: the result is the branch ensemble/RUN.")]
+pub struct Run {
+    /// What you want, in a sentence [default: the plan's project_scope]
+    #[arg(value_name = "GOAL")]
+    pub goal: Option<String>,
+    /// The plan: a graph of tasks as YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// The team file
+    #[arg(long, value_name = "FILE")]
+    pub team: Option<PathBuf>,
+    /// How the run decides what comes next: plan (loop, graph and delegate come later)
+    #[arg(long, value_name = "S")]
+    pub strategy: Option<String>,
+    /// The commit to start from
+    #[arg(long, value_name = "REV", default_value = "HEAD")]
+    pub base: String,
+    /// Also move this branch to the result, if it is delivered and nobody has the branch checked out
+    #[arg(long, value_name = "BRANCH")]
+    pub into: Option<String>,
+    /// Where.
+    #[command(flatten)]
+    pub place: Place,
+    /// How.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `ensemble demo`
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(after_help = "\
+Examples:
+  ensemble demo                        into a new ./ensemble-demo
+  ensemble demo /tmp/bookshop          into a directory that does not exist yet, or is empty
+
+The employees are scripts that stand in for agents; everything else is the real thing.")]
+pub struct Demo {
+    /// The new directory [default: ensemble-demo, ensemble-demo-2, …]
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Where journal, blobs and working copies are kept
+    #[arg(long, value_name = "DIR", env = "ENSEMBLE_DATA")]
+    pub data: Option<PathBuf>,
+    /// How.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// A team file.
+    Team,
+    /// A plan.
+    Plan,
+    /// An answer in the loop.
+    Loop,
+}
+
+/// `ensemble check`
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(after_help = "\
+Examples:
+  ensemble check team.yaml plan.yaml   the plan is also checked against the team
+  ensemble check --kind plan - < plan.json
+  ensemble check --from-model --kind plan --roster back,front answer.txt
+
+Exit 0 when every file is accepted (warnings included), 2 when one is refused.")]
+pub struct Check {
+    /// The files; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// What they are [default: found out from the content]
+    #[arg(long, value_enum)]
+    pub kind: Option<Kind>,
+    /// The files hold answers of a model: find the JSON in them and repair it where that is safe
+    #[arg(long)]
+    pub from_model: bool,
+    /// Why the model stopped writing; `length` refuses any repair
+    #[arg(long, value_name = "R", requires = "from_model")]
+    pub finish_reason: Option<String>,
+    /// The employees' names or types that the answer may use
+    #[arg(long, value_name = "A,B", value_delimiter = ',', requires = "from_model")]
+    pub roster: Vec<String>,
+    /// How.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// How a plan is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Drawing {
+    /// For Markdown.
+    Mermaid,
+    /// For Graphviz.
+    Dot,
+}
+
+/// `ensemble plan`
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(after_help = "\
+Examples:
+  ensemble plan plan.yaml
+  ensemble plan plan.yaml --draw dot | dot -Tsvg > plan.svg")]
+pub struct Plan {
+    /// The plan
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Draw it instead
+    #[arg(long, value_enum)]
+    pub draw: Option<Drawing>,
+    /// How.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `ensemble ps`
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(after_help = "\
+Examples:
+  ensemble ps
+  ensemble ps -o json")]
+pub struct Ps {
+    /// Where.
+    #[command(flatten)]
+    pub place: Place,
+    /// How.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `ensemble show`
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(after_help = "\
+Examples:
+  ensemble show last
+  ensemble show 01KB -o json")]
+pub struct Show {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Where.
+    #[command(flatten)]
+    pub place: Place,
+    /// How.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `ensemble events`
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(after_help = "\
+Examples:
+  ensemble events last
+  ensemble events last -o json --follow")]
+pub struct Events {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Go on as long as the run does
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Where.
+    #[command(flatten)]
+    pub place: Place,
+    /// How.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `ensemble logs`
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(after_help = "\
+Examples:
+  ensemble logs last                   the last attempt of every task, and the run's checks
+  ensemble logs last api               the last attempt of one task, with its checks
+  ensemble logs last api --attempt 1
+  ensemble logs last api --follow")]
+pub struct Logs {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// The task [default: all]
+    #[arg(value_name = "TASK")]
+    pub task: Option<String>,
+    /// Which attempt [default: the last]
+    #[arg(long, value_name = "N", requires = "task")]
+    pub attempt: Option<u32>,
+    /// Go on while the attempt does
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Where.
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// `ensemble stop`
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(after_help = "\
+Examples:
+  ensemble stop last                   the run; its branch is brought home
+  ensemble stop last api               one task; those that need it are blocked")]
+pub struct Stop {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// The task [default: the whole run]
+    #[arg(value_name = "TASK")]
+    pub task: Option<String>,
+    /// Where.
+    #[command(flatten)]
+    pub place: Place,
+    /// How.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `ensemble retry`
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(after_help = "\
+Examples:
+  ensemble retry last                  all that failed, is blocked by itself or was stopped
+  ensemble retry last api --prompt 'Use the sqlite3 module.'")]
+pub struct Retry {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// The task [default: all that failed, is blocked by itself or was stopped]
+    #[arg(value_name = "TASK")]
+    pub task: Option<String>,
+    /// What to tell the employee first
+    #[arg(long, value_name = "TEXT")]
+    pub prompt: Option<String>,
+    /// Where.
+    #[command(flatten)]
+    pub place: Place,
+    /// How.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `ensemble resume`
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(after_help = "\
+Examples:
+  ensemble resume                      the only unfinished run
+  ensemble resume 01KB")]
+pub struct Resume {
+    /// The run [default: the only unfinished one]
+    #[arg(value_name = "RUN")]
+    pub run: Option<String>,
+    /// Where.
+    #[command(flatten)]
+    pub place: Place,
+    /// How.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `ensemble fetch`
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(after_help = "\
+Examples:
+  ensemble fetch last                  creates the branch ensemble/RUN
+  ensemble fetch last --into main      and moves main, if the run is delivered and main is not checked out")]
+pub struct Fetch {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Also move this branch to the result
+    #[arg(long, value_name = "BRANCH")]
+    pub into: Option<String>,
+    /// Where.
+    #[command(flatten)]
+    pub place: Place,
+    /// How.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `ensemble doctor`
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(after_help = "\
+Examples:
+  ensemble doctor --fault-points")]
+pub struct Doctor {
+    /// List the points where tests make ensemble fail, one a line
+    #[arg(long, required = true)]
+    pub fault_points: bool,
+}
+
+impl Verb {
+    /// How the verb was asked to print.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        match self {
+            Self::Run(args) => args.output.format,
+            Self::Demo(args) => args.output.format,
+            Self::Check(args) => args.output.format,
+            Self::Plan(args) => args.output.format,
+            Self::Ps(args) => args.output.format,
+            Self::Show(args) => args.output.format,
+            Self::Events(args) => args.output.format,
+            Self::Stop(args) => args.output.format,
+            Self::Retry(args) => args.output.format,
+            Self::Resume(args) => args.output.format,
+            Self::Fetch(args) => args.output.format,
+            Self::Logs(_) | Self::Doctor(_) => Format::Table,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Verb, clap::Error> {
+        Cli::try_parse_from(line.split(' ')).map(|cli| cli.verb)
+    }
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_verb_has_examples() {
+        let mut command = Cli::command();
+        command.build();
+        for verb in command.get_subcommands() {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let example = format!("ensemble {}", verb.get_name());
+            assert!(help.contains(&example), "{} has no example", verb.get_name());
+        }
+        command.debug_assert();
+    }
+
+    #[test]
+    fn run_takes_a_goal_and_its_files() {
+        let Verb::Run(run) = parse("ensemble run --plan p.yaml --into main -o json shop").unwrap() else {
+            panic!("not a run");
+        };
+        assert_eq!(run.goal.as_deref(), Some("shop"));
+        assert_eq!((run.base.as_str(), run.into.as_deref()), ("HEAD", Some("main")));
+        assert_eq!(run.place.repo, PathBuf::from("."));
+        assert_eq!(run.output.format, Format::Json);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in [
+            "ensemble",
+            "ensemble nonsense",
+            "ensemble check",
+            "ensemble check --roster a,b plan.json",
+            "ensemble logs last --attempt 2",
+            "ensemble plan p.yaml --draw png",
+            "ensemble doctor",
+        ] {
+            assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+        }
+    }
+}

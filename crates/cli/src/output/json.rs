@@ -1,0 +1,97 @@
+//! Shapes for programs. They are a promise, kept by the golden files in `testdata/`: keys are added,
+//! never renamed or given another meaning. What is told of a run is `core`'s view of it.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use ensemble_core::{
+    ids::RunId,
+    plan::{Plan, graph::Graph},
+    run::{Entry, State, view::View},
+    source::{Finding, Severity},
+};
+use serde_json::{Map, Value, json};
+
+use super::summary::advice;
+use crate::error::Exit;
+
+/// What became of the result in the user's repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Home {
+    /// Whether the result branch is there.
+    pub branch: bool,
+    /// Why not, if not.
+    pub problem: Option<String>,
+    /// What became of `--into`, with the branch.
+    pub into: Option<(String, super::Into)>,
+}
+
+/// A run in `ps`.
+#[must_use]
+pub fn ps_object(state: &State) -> Value {
+    json!(View::of(state))
+}
+
+/// A run in `show`, and with `home` the final object of `run`.
+#[must_use]
+pub fn run_object(state: &State, home: Option<&Home>) -> Value {
+    let mut object = json!(View::with_tasks(state));
+    let Some(map) = object.as_object_mut() else { return object };
+    let mut set = |key: &str, value: Value| map.insert(key.to_owned(), value);
+    set("exit", json!(Exit::of(state.state()) as u8));
+    set("next", json!(advice(state, home)));
+    if let Some(home) = home {
+        set("brought_home", json!(home.branch));
+        set("problem", json!(home.problem));
+        let moved = home.into.as_ref();
+        set("moved", json!(moved.map(|(branch, into)| json!({ "branch": branch, "result": into.word() }))));
+    }
+    object
+}
+
+/// A fact in `events`: its envelope, then its own fields.
+#[must_use]
+pub fn event_object(run: RunId, entry: &Entry) -> Value {
+    let mut object = Map::new();
+    object.insert("run".to_owned(), json!(run));
+    object.insert("seq".to_owned(), json!(entry.seq));
+    object.insert("epoch".to_owned(), json!(entry.epoch));
+    object.insert("time".to_owned(), json!(time(entry.time_ms)));
+    object.insert("kind".to_owned(), json!(entry.fact.kind()));
+    if let Ok(Value::Object(fact)) = serde_json::to_value(&entry.fact) {
+        for (key, value) in fact {
+            object.entry(key).or_insert(value);
+        }
+    }
+    Value::Object(object)
+}
+
+/// A time as RFC 3339 in UTC.
+fn time(milliseconds: u64) -> String {
+    // Beyond the year 9999 there is no such text; a broken clock must not end the program.
+    const LAST: u64 = 253_402_300_799_999;
+    let time = UNIX_EPOCH + Duration::from_millis(milliseconds.min(LAST));
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// A file in `check`: whether it is accepted, its findings, and the accepted value.
+#[must_use]
+pub fn check_object(file: &str, kind: &str, findings: &[Finding], value: Option<Value>) -> Value {
+    let accepted = findings.iter().all(|one| one.severity != Severity::Error);
+    json!({ "file": file, "kind": kind, "accepted": accepted, "findings": findings, "value": value })
+}
+
+/// A plan in `plan`.
+#[must_use]
+pub fn plan_object(plan: &Plan, graph: &Graph) -> Value {
+    let id = |place: &usize| plan.sub_tasks.get(*place).map(|task| &task.id);
+    let ids = |places: &[usize]| places.iter().filter_map(id).map(ToString::to_string).collect::<Vec<_>>();
+    json!({
+        "tasks": plan.sub_tasks.len(),
+        "order": ids(graph.order()),
+        "levels": graph.levels().iter().map(|level| ids(level)).collect::<Vec<_>>(),
+        "critical_path": ids(&graph.critical_path(|_| 1)),
+    })
+}
+
+#[cfg(test)]
+mod tests;

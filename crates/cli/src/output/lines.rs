@@ -1,0 +1,276 @@
+//! Facts as lines for people: one for each thing that happened. A narrator holds the run's state, so
+//! that a line can say what the fact alone does not: titles, commands, who is blocked now.
+
+use ensemble_core::{
+    ids::TaskId,
+    outcome::Ending,
+    run::{
+        Entry, Fact, State,
+        fact::{AttemptRef, CheckOf, CheckRef, Dispatch, EndState, Handed, LossCause, Report, WaitReason},
+        state::{CheckState, TaskState, Why, attempt_ref},
+    },
+};
+
+use super::text::{changes, count, one_line, tail};
+
+/// Lines shown of a failed check's output; `ensemble logs` has more.
+const CHECK_LINES: usize = 20;
+
+/// Tells a run as it happens.
+#[derive(Clone, Debug)]
+pub struct Narrator {
+    state: State,
+    /// Which tasks were said to be blocked, by their place in the plan.
+    blocked: Vec<bool>,
+}
+
+impl Narrator {
+    /// A narrator that knows the run up to `state` and tells what comes after.
+    #[must_use]
+    pub fn new(state: State) -> Self {
+        let mut narrator = Self { state, blocked: Vec::new() };
+        narrator.newly_blocked();
+        narrator
+    }
+
+    /// The run as far as it was told.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Takes a fact in and says it in lines; some facts say nothing to people.
+    pub fn tell(&mut self, entry: &Entry) -> Vec<String> {
+        let check = self.command_of(&entry.fact);
+        let blocked = self.state.counts.blocked;
+        self.state.apply(entry);
+        let mut lines = self.lines(&entry.fact, check.as_deref());
+        if self.state.counts.blocked != blocked {
+            lines.extend(self.newly_blocked());
+        }
+        lines
+    }
+
+    /// Says which tasks are blocked by another one since this was last asked.
+    fn newly_blocked(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        self.blocked.resize(self.state.tasks.len(), false);
+        for (task, told) in self.state.tasks.iter().zip(&mut self.blocked) {
+            let before = std::mem::replace(told, task.state == TaskState::Blocked);
+            if let (false, TaskState::Blocked, Some(why @ Why::Dependency(_))) =
+                (before, task.state, &task.why)
+            {
+                lines.push(format!("blocked {}: {why}", task.spec.id));
+            }
+        }
+        lines
+    }
+
+    /// The command of the check that a fact speaks of; it is forgotten once the fact is applied.
+    fn command_of(&self, fact: &Fact) -> Option<String> {
+        let (of, number) = match fact {
+            Fact::CheckDispatched { of, command, .. } => {
+                let checks = self.state.checks(of)?;
+                return checks.each.get(*command as usize).map(|check| check.command.clone());
+            }
+            Fact::CheckReported { at, .. } | Fact::CheckLost { at, .. } => (&at.of, at.check),
+            _ => return None,
+        };
+        let is_it = |state: &CheckState| matches!(state, CheckState::Live { number: n, .. } if *n == number);
+        let checks = self.state.checks(of)?;
+        checks.each.iter().find(|check| is_it(&check.state)).map(|check| check.command.clone())
+    }
+
+    fn lines(&self, fact: &Fact, check: Option<&str>) -> Vec<String> {
+        let one = |line: String| vec![line];
+        match fact {
+            Fact::Submitted(submitted) => {
+                one(format!("run {}: {}", self.state.run, one_line(submitted.goal.head())))
+            }
+            Fact::Planned { complete: true, .. } => {
+                one(format!("planned {}", count(self.state.tasks.len(), "task")))
+            }
+            Fact::Dispatched(dispatch) => self.dispatched(dispatch),
+            Fact::Refused { at, reason } => one(format!("refused {}: {}", at.task, one_line(reason))),
+            Fact::Reported { at, report } => self.reported(at, report),
+            Fact::Lost { at, cause, .. } => one(self.lost(at, *cause)),
+            Fact::CheckDispatched { of, .. } => one(format!("check {}: {}", subject(of), command(check))),
+            Fact::CheckReported { at, passed, ended, output } => {
+                self.judged(at, *passed, ended, output.head(), check)
+            }
+            Fact::CheckLost { at, cause } => {
+                let (what, why) = (subject(&at.of), loss(*cause));
+                one(format!("lost check {what} ({}): {why}; it is run again", command(check)))
+            }
+            Fact::Accepted { task, .. } => one(format!("accepted {task}: nothing to merge")),
+            Fact::Merged { task, .. } => one(format!("merged {task}")),
+            Fact::Conflicted { task, attempt, files } => {
+                let files = files.iter().map(|file| one_line(file)).collect::<Vec<_>>().join(", ");
+                let side = attempt_ref(self.state.run, task, *attempt);
+                let branch = self.state.branch();
+                one(format!("conflict {task}: {files}; the sides are kept as {branch} and {side}"))
+            }
+            Fact::StopRequested { task: Some(task) } => one(format!("stop {task} requested")),
+            Fact::StopRequested { task: None } => one("stop requested".to_owned()),
+            Fact::Retried { task: Some(task), .. } => one(format!("retry {task}")),
+            Fact::Retried { task: None, .. } => one("retry".to_owned()),
+            Fact::Waiting { reason } => one(format!("waiting: {}", wait(*reason))),
+            Fact::Ended { state, reason, .. } => one(ended(*state, reason)),
+            Fact::Claimed { coordinator } if self.state.epoch.0 > 1 => {
+                one(format!("taken over by {coordinator} (epoch {})", self.state.epoch))
+            }
+            Fact::Claimed { .. }
+            | Fact::Planned { .. }
+            | Fact::Started { .. }
+            | Fact::MergeOrdered { .. }
+            | Fact::Prepared { .. } => Vec::new(),
+        }
+    }
+
+    fn dispatched(&self, dispatch: &Dispatch) -> Vec<String> {
+        let Dispatch { task, attempt, employee, context, .. } = dispatch;
+        let found = self.state.find(task).map(|(_, task)| task);
+        let label = found.map(|task| one_line(task.spec.label())).unwrap_or_default();
+        let again = if attempt.0 > 1 { format!(", attempt {attempt}") } else { String::new() };
+        let needs = found.map_or(&[][..], |task| &task.spec.dependencies);
+        let done = match needs {
+            [] => String::new(),
+            needs => format!(": {} done", names(needs)),
+        };
+        let mut lines = vec![format!("dispatched {task} ({label}) to {employee}{again}{done}")];
+        lines.extend(brief(task, context));
+        lines
+    }
+
+    fn reported(&self, at: &AttemptRef, report: &Report) -> Vec<String> {
+        let task = &at.task;
+        let mut lines = Vec::new();
+        match (self.after(at), report.outcome.ending) {
+            (Some((TaskState::Stopped, _)), _) => lines.push(format!("stopped {task}")),
+            (_, Ending::Done) => {
+                let what = report
+                    .delivery
+                    .as_ref()
+                    .map_or_else(|| "no changes".to_owned(), |delivery| changes(&delivery.changes));
+                lines.push(format!("done {task}: {what}"));
+            }
+            (_, Ending::Blocked) => lines.push(format!("blocked {task}: {}", self.why(at))),
+            _ => lines.push(self.failed(at)),
+        }
+        lines.extend(report.left_out.iter().map(|what| format!("left out of {task}: {}", one_line(what))));
+        lines
+    }
+
+    /// The state of the attempt's task now, and why.
+    fn after(&self, at: &AttemptRef) -> Option<(TaskState, Option<&Why>)> {
+        self.state.find(&at.task).map(|(_, task)| (task.state, task.why.as_ref()))
+    }
+
+    fn failed(&self, at: &AttemptRef) -> String {
+        let why = self.why(at);
+        match self.after(at) {
+            Some((TaskState::Failed, _)) => format!("failed {}: {why}", at.task),
+            _ => format!("failed {} attempt {}: {why}; it is tried again", at.task, at.attempt),
+        }
+    }
+
+    fn why(&self, at: &AttemptRef) -> String {
+        let Some((_, task)) = self.state.find(&at.task) else { return String::new() };
+        let previous = task.previous.as_ref().map(|previous| one_line(previous.why.head()));
+        let why = previous.or_else(|| task.why.as_ref().map(|why| one_line(&why.to_string())));
+        why.filter(|why| !why.is_empty()).unwrap_or_else(|| "it gave no reason".to_owned())
+    }
+
+    fn lost(&self, at: &AttemptRef, cause: LossCause) -> String {
+        let what = match self.after(at) {
+            Some((TaskState::Pending, _)) => "it is tried again".to_owned(),
+            Some((_, Some(why))) => one_line(&why.to_string()),
+            _ => "it is not tried again".to_owned(),
+        };
+        format!("lost {} attempt {}: {}; {what}", at.task, at.attempt, loss(cause))
+    }
+
+    fn judged(
+        &self,
+        at: &CheckRef,
+        passed: bool,
+        ended: &str,
+        output: &str,
+        check: Option<&str>,
+    ) -> Vec<String> {
+        let (what, command) = (subject(&at.of), command(check));
+        if passed {
+            return vec![format!("passed {what}: {command}")];
+        }
+        let mut lines = vec![format!("check failed {what} ({}): {command}", one_line(ended))];
+        lines.extend(tail(output, CHECK_LINES));
+        if let Some(task) = &at.of.task {
+            let attempt = AttemptRef { task: task.clone(), attempt: at.of.attempt, token: at.token };
+            let gone = self
+                .after(&attempt)
+                .is_some_and(|(state, _)| matches!(state, TaskState::Failed | TaskState::Pending));
+            if gone {
+                lines.push(self.failed(&attempt));
+            }
+        }
+        lines
+    }
+}
+
+/// What an attempt is told of its dependencies: `brief ST-4: schema from ST-2, 3 files`.
+fn brief(task: &TaskId, context: &[Handed]) -> Option<String> {
+    let files: usize = context.iter().map(|handed| handed.files as usize).sum();
+    let mut parts: Vec<String> = context
+        .iter()
+        .filter(|handed| !handed.artifacts.is_empty())
+        .map(|handed| {
+            let artifacts = handed.artifacts.iter().map(|name| one_line(name)).collect::<Vec<_>>().join(", ");
+            format!("{artifacts} from {}", handed.from)
+        })
+        .collect();
+    if files > 0 {
+        parts.push(count(files, "file"));
+    }
+    (!parts.is_empty()).then(|| format!("brief {task}: {}", parts.join(", ")))
+}
+
+fn names(tasks: &[TaskId]) -> String {
+    tasks.iter().map(TaskId::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn subject(of: &CheckOf) -> String {
+    of.task.as_ref().map_or_else(|| "the merged tree".to_owned(), ToString::to_string)
+}
+
+fn command(check: Option<&str>) -> String {
+    one_line(check.unwrap_or("a command"))
+}
+
+fn loss(cause: LossCause) -> &'static str {
+    match cause {
+        LossCause::Node => "its node is gone",
+        LossCause::Process => "it ended together with the process",
+        LossCause::Interrupted => "it was interrupted, what it had is kept",
+        LossCause::Environment => "the node could not run it",
+        LossCause::Refused => "the node could not take it",
+    }
+}
+
+fn wait(reason: WaitReason) -> &'static str {
+    match reason {
+        WaitReason::Blocked => "only blocked tasks are left",
+        WaitReason::Budget => "the budget is spent",
+    }
+}
+
+fn ended(state: EndState, reason: &str) -> String {
+    let word = match state {
+        EndState::Delivered => "delivered",
+        EndState::Failed => "failed",
+        EndState::Stopped => "stopped",
+    };
+    if reason.is_empty() { word.to_owned() } else { format!("{word}: {}", one_line(reason)) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! What stands at the end of a run, and what `show` says of one: what each task delivered, where the
+//! result is and how to take it over, what failed and what to do about it.
+
+use ensemble_core::{
+    ids::CommitId,
+    run::{
+        State,
+        state::{RunState, Task, TaskState, Why, attempt_ref},
+    },
+};
+
+use super::{
+    json::Home,
+    table::table,
+    text::{changes, count, duration, one_line, short},
+};
+
+/// Characters of a summary or reason in a table.
+const CELL: usize = 100;
+
+/// What became of `--into`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Into {
+    /// The branch points at the result.
+    Moved,
+    /// The branch is checked out somewhere and was left alone.
+    CheckedOut,
+    /// The branch has moved since the start and was left alone.
+    MovedSince(CommitId),
+    /// The run was not delivered, so the branch was left alone.
+    NotDelivered,
+    /// It did not work.
+    Refused(String),
+}
+
+impl Into {
+    /// One word for programs.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Moved => "moved",
+            Self::CheckedOut => "checked_out",
+            Self::MovedSince(_) => "moved_since",
+            Self::NotDelivered => "not_delivered",
+            Self::Refused(_) => "refused",
+        }
+    }
+
+    fn line(&self, branch: &str) -> String {
+        match self {
+            Self::Moved => format!("{branch} now stands at the result"),
+            Self::CheckedOut => format!("{branch} is checked out, so it was not moved"),
+            Self::MovedSince(now) => {
+                format!("{branch} has moved since the start (to {}), so it was left there", shorten(now))
+            }
+            Self::NotDelivered => format!("{branch} was not moved: only a delivered result moves it"),
+            Self::Refused(why) => format!("{branch} was not moved: {}", one_line(why)),
+        }
+    }
+}
+
+fn shorten(commit: &CommitId) -> &str {
+    &commit.as_str()[..12]
+}
+
+/// The end of a run in lines.
+#[must_use]
+pub fn summary(state: &State, home: &Home) -> Vec<String> {
+    let mut lines = show(state);
+    lines.extend(result_lines(state, home));
+    lines.extend(section("next", advice(state, Some(home))));
+    lines
+}
+
+/// A run in lines: its head and its tasks.
+#[must_use]
+pub fn show(state: &State) -> Vec<String> {
+    let counts = &state.counts;
+    let took = duration(state.changed_ms.saturating_sub(state.began_ms));
+    let word = state.state().word();
+    let reason = reason(state);
+    let mut lines = vec![format!(
+        "run {} {word} after {took}: {} of {} tasks{reason}",
+        state.run,
+        counts.success,
+        state.tasks.len()
+    )];
+    let rows: Vec<[String; 4]> = state.tasks.iter().map(|task| row(state, task)).collect();
+    lines.extend(table(&rows).into_iter().map(|line| format!("  {line}")));
+    lines
+}
+
+fn reason(state: &State) -> String {
+    match (&state.waiting, state.end_reason.as_str()) {
+        (Some(ensemble_core::run::fact::WaitReason::Blocked), _) => {
+            " (only blocked ones are left)".to_owned()
+        }
+        (Some(ensemble_core::run::fact::WaitReason::Budget), _) => " (the budget is spent)".to_owned(),
+        (None, "") => String::new(),
+        (None, reason) => format!(" ({})", one_line(reason)),
+    }
+}
+
+fn row(state: &State, task: &Task) -> [String; 4] {
+    let employee = task.employee.as_ref().map(ToString::to_string).unwrap_or_default();
+    let mut what = match (&task.delivered, &task.why) {
+        (Some(delivered), _) => {
+            let changed = match &delivered.merged {
+                Some(_) => changes(&delivered.changes),
+                None => "nothing to merge".to_owned(),
+            };
+            match short(delivered.report.outcome.summary.head(), CELL) {
+                said if said.is_empty() => changed,
+                said => format!("{changed}: {said}"),
+            }
+        }
+        (None, Some(why)) => short(&why.to_string(), CELL),
+        (None, None) => String::new(),
+    };
+    if let (Some(Why::Conflict(_)), Some(previous)) = (&task.why, &task.previous) {
+        let side = attempt_ref(state.run, &task.spec.id, previous.attempt);
+        what = format!("{what}; its side is kept as {side}");
+    }
+    if task.last_attempt.0 > 1 {
+        what = format!("{what} (attempt {})", task.last_attempt);
+    }
+    [task.spec.id.to_string(), task.state.word().to_owned(), employee, what]
+}
+
+fn result_lines(state: &State, home: &Home) -> Vec<String> {
+    let mut lines = Vec::new();
+    let merged: Vec<&Task> = state
+        .tasks
+        .iter()
+        .filter(|task| task.delivered.as_ref().is_some_and(|delivered| delivered.merged.is_some()))
+        .collect();
+    let branch = state.branch();
+    let of = format!("{} merged", count(merged.len(), "task"));
+    match (&home.problem, home.branch) {
+        (None, true) => lines.push(format!("result: branch {branch}, {of}")),
+        (Some(problem), _) => lines.push(format!("result: {of}, not brought home: {}", one_line(problem))),
+        (None, false) => {}
+    }
+    if let Some((branch, into)) = &home.into {
+        lines.push(into.line(branch));
+    }
+    lines
+}
+
+/// What `fetch` did, in lines.
+#[must_use]
+pub fn fetched(state: &State, home: &Home) -> Vec<String> {
+    let mut lines = result_lines(state, home);
+    lines.extend(section("next", advice(state, Some(home))));
+    lines
+}
+
+fn section(title: &str, items: Vec<String>) -> Vec<String> {
+    if items.is_empty() {
+        return items;
+    }
+    let mut lines = vec![format!("{title}:")];
+    lines.extend(items.into_iter().map(|item| format!("  {item}")));
+    lines
+}
+
+/// Tasks that advice names; what `show` lists in full needs no advice for each.
+const NAMED: usize = 5;
+
+/// What to do now, as commands.
+#[must_use]
+pub fn advice(state: &State, home: Option<&Home>) -> Vec<String> {
+    let run = state.run;
+    let mut next = Vec::new();
+    if home.is_some_and(|home| home.problem.is_some()) {
+        next.push(format!("ensemble fetch {run}"));
+    }
+    let moved = home.and_then(|home| home.into.as_ref()).is_some_and(|(_, into)| *into == Into::Moved);
+    if state.state() == RunState::Delivered && !moved {
+        next.push(format!("git merge {}", state.branch()));
+    }
+    if matches!(state.state(), RunState::Planning | RunState::Running | RunState::Checking) {
+        next.push(format!("ensemble resume {run}"));
+        return next;
+    }
+    let open = state.tasks.iter().filter(|task| {
+        matches!(task.state, TaskState::Failed | TaskState::Blocked | TaskState::Stopped)
+            && !matches!(task.why, Some(Why::Dependency(_)))
+    });
+    for task in open.take(NAMED) {
+        if task.last_attempt.0 > 0 {
+            next.push(format!("ensemble logs {run} {}", task.spec.id));
+        }
+        next.push(format!("ensemble retry {run} {}", task.spec.id));
+    }
+    if state.check_failure.is_some() {
+        next.push(format!("ensemble logs {run}"));
+        next.push(format!("ensemble retry {run}"));
+    }
+    next
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! A run in the foreground: told as it happens, brought home when it ends in any way, summed up at the
+//! end. The first signal lets agents be stopped and their work kept; the second ends at once.
+
+use std::path::PathBuf;
+
+use ensemble_workspace::UserRepository;
+
+use crate::{
+    args::Format,
+    embedded::Embedded,
+    error::{Error, Exit},
+    follow::Follower,
+    home,
+    output::{self, Home},
+    signals::Signals,
+};
+
+/// A run that this process owns and tells.
+#[derive(Debug)]
+pub struct Session {
+    /// The coordinator and the node in this process.
+    pub embedded: Embedded,
+    /// The run and where it is told.
+    pub follower: Follower,
+    /// Where the result goes.
+    pub repository: Option<UserRepository>,
+    /// The user's branch to move, too.
+    pub into: Option<String>,
+    /// The data directory.
+    pub data: PathBuf,
+    /// How the result is printed.
+    pub format: Format,
+}
+
+impl Session {
+    /// Goes on until the run is over or the process is told to end.
+    ///
+    /// # Errors
+    /// When the run can't be followed any more; it can be resumed then.
+    pub async fn carry_on(mut self, mut signals: Signals) -> Result<Exit, Error> {
+        let client = self.embedded.client().clone();
+        tokio::select! {
+            () = self.embedded.node_ended() => {
+                Err(Error::broken("the part that runs agents failed again and again"))
+            }
+            followed = self.follower.follow(&client) => {
+                self.follower.screen.clear();
+                followed?;
+                self.end().await
+            }
+            () = signals.next() => self.interrupt(signals).await,
+        }
+    }
+
+    /// The run is over.
+    async fn end(self) -> Result<Exit, Error> {
+        let home = self.bring_home().await;
+        let state = self.follower.narrator.state();
+        let exit = Exit::of(state.state());
+        self.print(&home)?;
+        self.embedded.shutdown().await;
+        Ok(exit)
+    }
+
+    /// The process shall end: once more, and it ends at once.
+    async fn interrupt(mut self, mut signals: Signals) -> Result<Exit, Error> {
+        let run = self.follower.narrator.state().run;
+        self.follower.screen.clear();
+        output::say(
+            "interrupted: agents are being stopped and what they did is kept; once more ends at once",
+        );
+        let client = self.embedded.client().clone();
+        let told = async {
+            // What the stopped agents leave is told too; the drain decides when it is enough.
+            let _ = self.follower.follow(&client).await;
+            std::future::pending::<()>().await;
+        };
+        let drained = tokio::select! {
+            () = self.embedded.drain() => true,
+            () = signals.next() => false,
+            () = told => true,
+        };
+        if drained {
+            let home = self.bring_home().await;
+            self.print(&home)?;
+            self.embedded.shutdown().await;
+        } else {
+            self.embedded.kill().await;
+        }
+        output::say(&format!("run {run} can go on: ensemble resume {run}"));
+        Ok(Exit::Interrupted)
+    }
+
+    async fn bring_home(&self) -> Home {
+        let state = self.follower.narrator.state();
+        let (client, into) = (self.embedded.client(), self.into.as_deref());
+        home::bring(client, self.repository.as_ref(), state, into, &self.data).await
+    }
+
+    fn print(&self, home: &Home) -> Result<(), Error> {
+        let state = self.follower.narrator.state();
+        match self.format {
+            Format::Json => output::result(&output::run_object(state, Some(home)).to_string()),
+            Format::Table => output::result(&output::summary(state, home).join("\n")),
+        }
+    }
+}

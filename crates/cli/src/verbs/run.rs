@@ -1,0 +1,75 @@
+//! `ensemble run`: a plan carried out in the foreground, from the way in to the branch at home.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ensemble_core::{
+    ids::{RunId, Seq},
+    run::State,
+};
+use ensemble_journal::Journal;
+use rand::Rng;
+
+use crate::{
+    args::{Format, Run},
+    embedded::Embedded,
+    error::{DoingTo, Error, Exit},
+    follow::Follower,
+    order::Order,
+    output::{self, Narrator, Screen},
+    runs,
+    session::Session,
+    signals::Signals,
+};
+
+/// Carries out a plan.
+///
+/// # Errors
+/// When it can't be started, or not be followed any more.
+pub async fn run(args: &Run) -> Result<Exit, Error> {
+    let order = Order::read(args)?;
+    carry_out(order, args.output.format).await
+}
+
+/// Carries out an order.
+///
+/// # Errors
+/// As [`run`].
+pub async fn carry_out(order: Order, format: Format) -> Result<Exit, Error> {
+    let signals = Signals::new()?;
+    std::fs::create_dir_all(&order.data).doing_to("make the folder", &order.data)?;
+    let journal = Journal::open(&order.data)?;
+    name_unfinished(&journal).await?;
+    let embedded = Embedded::start(&order.data, &journal, Some(&order.team)).await?;
+    let run = new_run();
+    order.hand_in(embedded.client(), run).await?;
+    let follower = Follower {
+        narrator: Narrator::new(State::new(run)),
+        screen: Screen::fitting(),
+        journal,
+        settled: Seq(1),
+    };
+    let into = order.branch().map(str::to_owned);
+    let Order { repository, data, .. } = order;
+    let session = Session { embedded, follower, repository: Some(repository), into, data, format };
+    session.carry_on(signals).await
+}
+
+/// A new run's id.
+fn new_run() -> RunId {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    RunId::from_parts(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), rand::rng().random())
+}
+
+/// Says which other runs could go on: they are easily forgotten.
+async fn name_unfinished(journal: &Journal) -> Result<(), Error> {
+    for run in runs::list(journal).await? {
+        let state = runs::load(journal, run).await?;
+        if runs::is_unfinished(&state) {
+            output::say(&format!(
+                "note: run {run} is unfinished ({}); it can go on with `ensemble resume {run}`",
+                state.state().word()
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! `ensemble show`: one run with its tasks, what they delivered, what failed and what to do about it.
+
+use crate::{
+    args::{Format, Show},
+    error::{Error, Exit},
+    output, paths, runs,
+};
+
+/// Shows a run.
+///
+/// # Errors
+/// Those of the journal, and when no run or several are meant.
+pub async fn show(args: &Show) -> Result<Exit, Error> {
+    let data = paths::data_of(&args.place)?;
+    let journal = runs::existing_journal(&data)?;
+    let run = runs::find(&journal, &data, &args.run).await?;
+    let state = runs::load(&journal, run).await?;
+    let text = match args.output.format {
+        Format::Json => output::run_object(&state, None).to_string(),
+        Format::Table => output::show(&state).join("\n"),
+    };
+    output::result(&text)?;
+    Ok(Exit::Good)
+}

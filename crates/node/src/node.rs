@@ -1,0 +1,318 @@
+//! The root actor of a node: it starts and restarts the others, knows which attempts are alive, over
+//! or settled, and answers the coordinator. Whatever waits is done by tasks that send a message
+//! back. Starting and ending a node is `node/handle.rs`, the words of the coordinator `node/words.rs`.
+
+mod children;
+mod handle;
+mod words;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use ensemble_core::{
+    ids::{EmployeeId, Epoch, Incarnation, RunId},
+    link::AttemptKey,
+    message::{ToCoordinator, ToNode},
+    run::fact::LossCause,
+    team,
+};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::{
+    Dial, Home, KeeperCommand,
+    attempt::World,
+    folder::{Folder, Stored},
+    link::{self, Permit},
+    mirrors::Mirrors,
+    recover,
+};
+use children::Children;
+pub use handle::{Config, NodeHandle, start};
+
+/// Packs that are on their way at once.
+const PUSHES: usize = 4;
+/// Keys of attempts that were acknowledged, so that an assignment which comes late again is known.
+const SETTLED: usize = 1024;
+/// Longest wait for the children to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The actor.
+pub(crate) struct Node;
+
+/// What the node hears. What the network sends holds a permit until it is dealt with; the rest
+/// comes from its own attempts, once each.
+pub(crate) enum Msg {
+    /// The coordinator said something.
+    Heard(Box<ToNode>, Permit),
+    /// Another start of the coordinator is at the other end: it owns nothing until it claims it.
+    NewPeer,
+    /// There is a connection, or none.
+    Link(bool),
+    /// An agent is about to run.
+    Started(AttemptKey),
+    /// An assignment was not taken.
+    Refused { key: AttemptKey, reason: String },
+    /// An end lies in the outbox; whether it can be told as it is.
+    Kept { key: AttemptKey, pushed: bool },
+    /// An attempt's task broke.
+    Broke { key: AttemptKey, why: String },
+    /// An end can be told now.
+    Delivered(AttemptKey),
+    /// An acknowledged end is cleared away, or could not be.
+    Forgotten(AttemptKey, bool),
+    /// A child is due to be started again.
+    Restart(children::Child),
+    /// End all attempts; answered when they are over and told, or there is nobody to tell.
+    Drain(RpcReplyPort<()>),
+    /// Leave agents no more time.
+    Hurry,
+}
+
+/// All that the node needs.
+pub(crate) struct Arguments {
+    home: Arc<Home>,
+    incarnation: Incarnation,
+    parts: Parts,
+    /// What the outbox held at the start.
+    ended: BTreeMap<AttemptKey, bool>,
+    epochs: BTreeMap<RunId, Epoch>,
+    /// Attempts that an earlier process left.
+    left: Vec<(Stored, Folder, Mirrors)>,
+}
+
+/// What the actors below the node are made of.
+struct Parts {
+    dial: Dial,
+    keeper: KeeperCommand,
+    ttl: Duration,
+    /// How employees' agents run, and how many at once.
+    employees: BTreeMap<EmployeeId, (team::Exec, u32)>,
+    check_slots: u32,
+}
+
+pub(crate) struct State {
+    myself: ActorRef<Msg>,
+    home: Arc<Home>,
+    world: Arc<World>,
+    children: Children,
+    /// Attempts under way, each with who has it; nobody: it is being taken in.
+    live: BTreeMap<AttemptKey, Option<children::Desk>>,
+    /// Ends that are not acknowledged; whether they can be told as they are.
+    ended: BTreeMap<AttemptKey, bool>,
+    settled: VecDeque<AttemptKey>,
+    /// The highest epoch seen of each run.
+    epochs: BTreeMap<RunId, Epoch>,
+    /// Runs that the coordinator at the other end owns.
+    owned: BTreeSet<RunId>,
+    deliveries: BTreeMap<AttemptKey, AbortOnDropHandle<()>>,
+    forgetting: BTreeSet<AttemptKey>,
+    takings: BTreeMap<AttemptKey, AbortOnDropHandle<()>>,
+    pushes: Arc<Semaphore>,
+    linked: bool,
+    draining: Option<Vec<RpcReplyPort<()>>>,
+}
+
+impl Actor for Node {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Msg>,
+        arguments: Arguments,
+    ) -> Result<State, ActorProcessingErr> {
+        let Arguments { home, incarnation, parts, ended, epochs, left } = arguments;
+        let (children, world) = Children::start(&myself, &home, incarnation, parts).await?;
+        let mut state = State {
+            myself,
+            home,
+            world,
+            children,
+            live: BTreeMap::new(),
+            ended,
+            settled: VecDeque::new(),
+            epochs,
+            owned: BTreeSet::new(),
+            deliveries: BTreeMap::new(),
+            forgetting: BTreeSet::new(),
+            takings: BTreeMap::new(),
+            pushes: Arc::new(Semaphore::new(PUSHES)),
+            linked: false,
+            draining: None,
+        };
+        for (stored, folder, mirrors) in left {
+            state.take_in(stored, folder, mirrors, LossCause::Process, "its node's process ended".to_owned());
+        }
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Msg>,
+        message: Msg,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Msg::Heard(word, _permit) => state.heard(*word).await,
+            Msg::NewPeer => state.owned.clear(),
+            Msg::Link(linked) => state.linked = linked,
+            Msg::Started(key) => state.say(ToCoordinator::Started(key)),
+            Msg::Refused { key, reason } => {
+                state.live.remove(&key);
+                state.say(ToCoordinator::Refused { key, reason });
+            }
+            Msg::Kept { key, pushed } => {
+                state.live.remove(&key);
+                state.takings.remove(&key);
+                state.ended.insert(key.clone(), pushed);
+                state.tell(&key);
+            }
+            Msg::Broke { key, why } => state.salvage(key, &why),
+            Msg::Delivered(key) => {
+                state.deliveries.remove(&key);
+                if let Some(pushed) = state.ended.get_mut(&key) {
+                    *pushed = true;
+                    state.tell(&key);
+                }
+            }
+            Msg::Forgotten(key, done) => state.forgotten(key, done),
+            Msg::Restart(child) => {
+                if let Err(error) = state.restart(child).await {
+                    tracing::error!(%error, "a part of the node can't be started again");
+                    return Err(error);
+                }
+            }
+            Msg::Drain(reply) => {
+                state.draining.get_or_insert_default().push(reply);
+                state.children.tell_all(|| crate::employee::Msg::Drain);
+            }
+            Msg::Hurry => state.children.tell_all(|| crate::employee::Msg::Hurry),
+        }
+        state.settle_drain();
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<Msg>,
+        event: SupervisionEvent,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(who, error) => state.child_ended(&who, &error.to_string()),
+            SupervisionEvent::ActorTerminated(who, _, reason) => {
+                state.child_ended(&who, reason.as_deref().unwrap_or("it stopped"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn post_stop(&self, myself: ActorRef<Msg>, _: &mut State) -> Result<(), ActorProcessingErr> {
+        myself.stop_children_and_wait(None, Some(PATIENCE)).await;
+        Ok(())
+    }
+}
+
+impl State {
+    fn say(&self, word: ToCoordinator) {
+        self.children.link(link::Msg::Say(Box::new(word)));
+    }
+
+    /// Tells the end of an attempt to the owner of its run, if that is at the other end of the link,
+    /// or brings over its commit first.
+    fn tell(&mut self, key: &AttemptKey) {
+        if !self.owned.contains(&key.run) {
+            return;
+        }
+        match self.ended.get(key) {
+            Some(true) => self.children.link(link::Msg::Report(key.clone())),
+            Some(false) => self.deliver(key.clone()),
+            None => {}
+        }
+    }
+
+    /// Begins to bring over a commit, under the epoch that holds now.
+    fn deliver(&mut self, key: AttemptKey) {
+        let epoch = self.epochs.get(&key.run).copied().unwrap_or_default();
+        let delivering = recover::deliver(
+            self.home.clone(),
+            self.world.dial.clone(),
+            self.world.outbox.clone(),
+            self.pushes.clone(),
+            (key.clone(), epoch),
+        );
+        let (myself, delivered) = (self.myself.clone(), key.clone());
+        let task = tokio::spawn(async move {
+            delivering.await;
+            let _ = myself.send_message(Msg::Delivered(delivered));
+        });
+        self.deliveries.insert(key, AbortOnDropHandle::new(task));
+    }
+
+    /// Takes in an attempt whose agent has no process to report to any more.
+    fn take_in(
+        &mut self,
+        stored: Stored,
+        folder: Folder,
+        mirrors: Mirrors,
+        cause: LossCause,
+        reason: String,
+    ) {
+        let key = stored.assign.key.clone();
+        let (myself, outbox, taken) = (self.myself.clone(), self.world.outbox.clone(), key.clone());
+        let task = tokio::spawn(async move {
+            let pushed = recover::take_in(&outbox, &mirrors, &folder, &stored, cause, &reason).await;
+            let _ = myself.send_message(Msg::Kept { key: taken, pushed });
+        });
+        self.live.insert(key.clone(), None);
+        self.takings.insert(key, AbortOnDropHandle::new(task));
+    }
+
+    /// Takes in an attempt whose task or employee broke in this process.
+    fn salvage(&mut self, key: AttemptKey, why: &str) {
+        tracing::error!(token = %key.token, why, "an attempt broke");
+        let found = self.home.find(&key);
+        let stored = found.and_then(|(folder, mirrors)| {
+            let stored = folder.read().ok().flatten()?;
+            Some((stored, folder, mirrors))
+        });
+        match stored {
+            Some((stored, folder, mirrors)) => {
+                self.take_in(stored, folder, mirrors, LossCause::Environment, why.to_owned());
+            }
+            None => {
+                self.live.remove(&key);
+                self.say(ToCoordinator::Refused { key, reason: why.to_owned() });
+            }
+        }
+    }
+
+    fn forgotten(&mut self, key: AttemptKey, done: bool) {
+        self.forgetting.remove(&key);
+        if done {
+            self.ended.remove(&key);
+            self.deliveries.remove(&key);
+            self.settled.push_back(key);
+            if self.settled.len() > SETTLED {
+                self.settled.pop_front();
+            }
+        }
+    }
+
+    /// Answers who waits for the node to be drained, once it is.
+    fn settle_drain(&mut self) {
+        let over = self.live.is_empty() && (self.ended.is_empty() || !self.linked);
+        if over && let Some(waiting) = &mut self.draining {
+            for reply in waiting.drain(..) {
+                // Who has left needs no answer.
+                let _ = reply.send(());
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The actors below a node: starting them, finding out which one ended, starting it again later, and
+//! what an end of one means to the attempts that it had.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ensemble_core::{
+    ids::{EmployeeId, Incarnation},
+    team,
+};
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
+
+use super::{Msg, State};
+use crate::{
+    Home,
+    attempt::{Performer, World},
+    employee::{self, Employee},
+    link::{self, CoordinatorLink, Offer},
+    outbox::{Outbox, OutboxHandle},
+    restart::Restarts,
+};
+
+/// Who may have an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Desk {
+    /// An employee.
+    Employee(EmployeeId),
+    /// The slots for checks.
+    Checks,
+}
+
+/// An actor below the node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Child {
+    Desk(Desk),
+    Link,
+    Outbox,
+}
+
+/// The actors below the node, with what is needed to start them again.
+pub(crate) struct Children {
+    desks: BTreeMap<Desk, (employee::Arguments, Option<ActorRef<employee::Msg>>)>,
+    link: (link::Arguments, Option<ActorRef<link::Msg>>),
+    outbox: Option<ActorCell>,
+    restarts: BTreeMap<Child, Restarts>,
+}
+
+impl Children {
+    pub(super) async fn start(
+        node: &ActorRef<Msg>,
+        home: &Home,
+        incarnation: Incarnation,
+        parts: super::Parts,
+    ) -> Result<(Self, Arc<World>), ActorProcessingErr> {
+        let cell = node.get_cell();
+        let (outbox, _) = Actor::spawn_linked(None, Outbox, home.own().outbox(), cell.clone()).await?;
+        let handle = OutboxHandle::new(outbox.clone());
+        let world = Arc::new(World {
+            dial: parts.dial.clone(),
+            mirrors: home.own().mirrors().clone(),
+            outbox: handle.clone(),
+            keeper: parts.keeper,
+        });
+        let offer = Offer {
+            node: home.id().clone(),
+            employees: parts.employees.iter().map(|(id, (_, slots))| (id.clone(), *slots)).collect(),
+            check_slots: parts.check_slots,
+        };
+        let mut desks = BTreeMap::new();
+        for (desk, performer, slots) in staff(parts.employees, parts.check_slots) {
+            let arguments =
+                employee::Arguments { node: node.clone(), world: world.clone(), performer, slots };
+            let (actor, _) = Actor::spawn_linked(None, Employee, arguments.clone(), cell.clone()).await?;
+            desks.insert(desk, (arguments, Some(actor)));
+        }
+        let arguments = link::Arguments {
+            node: node.clone(),
+            outbox: handle,
+            dial: parts.dial,
+            ttl: parts.ttl,
+            incarnation,
+            offer,
+        };
+        let (link, _) = Actor::spawn_linked(None, CoordinatorLink, arguments.clone(), cell).await?;
+        let outbox = Some(outbox.get_cell());
+        let link = (arguments, Some(link));
+        Ok((Self { desks, link, outbox, restarts: BTreeMap::new() }, world))
+    }
+
+    /// Why nobody sits at this desk, if so.
+    pub(super) fn absent(&self, desk: &Desk) -> Option<String> {
+        match (self.desks.get(desk), desk) {
+            (Some((_, Some(_))), _) => None,
+            (Some((_, None)), _) => Some("it is being started again".to_owned()),
+            (None, Desk::Employee(id)) => Some(format!("{id} can't run on this node")),
+            (None, Desk::Checks) => Some("this node runs no checks".to_owned()),
+        }
+    }
+
+    // What is sent to a child that has just failed is made good when its failure is dealt with.
+
+    pub(super) fn tell(&self, desk: &Desk, message: employee::Msg) {
+        if let Some((_, Some(actor))) = self.desks.get(desk) {
+            let _ = actor.send_message(message);
+        }
+    }
+
+    pub(super) fn tell_all(&self, message: impl Fn() -> employee::Msg) {
+        for actor in self.desks.values().filter_map(|(_, actor)| actor.as_ref()) {
+            let _ = actor.send_message(message());
+        }
+    }
+
+    pub(super) fn link(&self, message: link::Msg) {
+        if let Some(actor) = &self.link.1 {
+            let _ = actor.send_message(message);
+        }
+    }
+
+    /// Notes that an actor has ended; which one it was.
+    fn lose(&mut self, who: &ActorCell) -> Option<Child> {
+        let id = who.get_id();
+        if self.outbox.as_ref().is_some_and(|actor| actor.get_id() == id) {
+            self.outbox = None;
+            return Some(Child::Outbox);
+        }
+        if self.link.1.as_ref().is_some_and(|actor| actor.get_id() == id) {
+            self.link.1 = None;
+            return Some(Child::Link);
+        }
+        let mut desks = self.desks.iter_mut();
+        let (desk, (_, actor)) =
+            desks.find(|(_, (_, actor))| actor.as_ref().is_some_and(|actor| actor.get_id() == id))?;
+        *actor = None;
+        Some(Child::Desk(desk.clone()))
+    }
+}
+
+/// The desks of a node: one instance of each employee, and the slots for checks.
+fn staff(
+    employees: BTreeMap<EmployeeId, (team::Exec, u32)>,
+    check_slots: u32,
+) -> impl Iterator<Item = (Desk, Performer, u32)> {
+    let employees = employees
+        .into_iter()
+        .map(|(id, (exec, slots))| (Desk::Employee(id), Performer::Employee(exec), slots));
+    employees.chain((check_slots > 0).then_some((Desk::Checks, Performer::Check, check_slots)))
+}
+
+impl State {
+    /// An actor below has ended: what it had is made good, and it is started again after a pause. The
+    /// node ends with it if that has happened too often.
+    pub(super) fn child_ended(&mut self, who: &ActorCell, why: &str) -> Result<(), ActorProcessingErr> {
+        let Some(child) = self.children.lose(who) else { return Ok(()) };
+        tracing::error!(?child, why, "a part of the node has failed");
+        let restarts = self.children.restarts.entry(child.clone()).or_default();
+        let pause = restarts.grant(Instant::now()).ok_or("a part of the node fails again and again")?;
+        if let Child::Desk(desk) = &child {
+            let theirs = self.live.iter().filter(|(_, at)| at.as_ref() == Some(desk));
+            for key in theirs.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+                self.salvage(key, why);
+            }
+        }
+        self.restart_after(child, pause);
+        Ok(())
+    }
+
+    fn restart_after(&self, child: Child, pause: Duration) {
+        let myself = self.myself.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(pause).await;
+            let _ = myself.send_message(Msg::Restart(child));
+        });
+    }
+
+    pub(super) async fn restart(&mut self, child: Child) -> Result<(), ActorProcessingErr> {
+        let cell = self.myself.get_cell();
+        match child {
+            Child::Outbox => {
+                let path = self.home.own().outbox();
+                let (actor, _) = Actor::spawn_linked(None, Outbox, path, cell).await?;
+                self.children.outbox = Some(actor.get_cell());
+                self.world.outbox.replace(actor);
+            }
+            Child::Link => {
+                // The new machine knows nothing of the numbers of the old one.
+                let incarnation = self.home.next_incarnation()?;
+                let (arguments, place) = &mut self.children.link;
+                arguments.incarnation = incarnation;
+                let (actor, _) = Actor::spawn_linked(None, CoordinatorLink, arguments.clone(), cell).await?;
+                *place = Some(actor);
+                self.linked = false;
+            }
+            Child::Desk(desk) => {
+                if let Some((arguments, place)) = self.children.desks.get_mut(&desk) {
+                    let (actor, _) = Actor::spawn_linked(None, Employee, arguments.clone(), cell).await?;
+                    *place = Some(actor);
+                }
+            }
+        }
+        Ok(())
+    }
+}

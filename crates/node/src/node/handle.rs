@@ -1,0 +1,131 @@
+//! Starting a node and ending it. What its directories hold from before is read here, once, before
+//! anything runs.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use ensemble_core::{
+    ids::{EmployeeId, Incarnation, NodeId},
+    team::{Backend, Exec, Team},
+};
+use ractor::{Actor, ActorRef};
+
+use super::{Arguments, Msg, Node, Parts};
+use crate::{Dial, Error, Home, KeeperCommand, attempt::blocking, recover, store::Store};
+
+/// How long after its time a drained node may still take to put away what its agents left.
+const AFTER: Duration = Duration::from_secs(10);
+
+/// What a node needs.
+#[derive(Debug)]
+pub struct Config {
+    /// Its directories, whose locks are held.
+    pub home: Home,
+    /// How employees' agents run.
+    pub team: Team,
+    /// Checks that it runs at once.
+    pub check_slots: u32,
+    /// How to execute our own binary as a keeper.
+    pub keeper: KeeperCommand,
+    /// The length of a link's lease.
+    pub link_ttl: Duration,
+    /// How connections to the coordinator are made.
+    pub dial: Dial,
+}
+
+/// The way to a running node. The node runs on when this is dropped.
+#[derive(Clone, Debug)]
+pub struct NodeHandle {
+    id: NodeId,
+    incarnation: Incarnation,
+    node: ActorRef<Msg>,
+}
+
+/// Starts a node: it takes over what its directories hold, dials the coordinator and offers itself.
+/// Must be called within a tokio runtime; returns before there is a link.
+///
+/// # Errors
+/// When a directory or an outbox can't be read or written.
+pub async fn start(config: Config) -> Result<NodeHandle, Error> {
+    let Config { home, team, check_slots, keeper, link_ttl, dial } = config;
+    let home = Arc::new(home);
+    let id = home.id().clone();
+    let parts = Parts { dial, keeper, ttl: link_ttl, employees: able(&team), check_slots };
+    let before = home.clone();
+    let arguments = blocking(move || take_over(before, parts)).await?;
+    let incarnation = arguments.incarnation;
+    let (node, _) = Actor::spawn(None, Node, arguments).await.map_err(|error| {
+        tracing::error!(%error, "the node can't start");
+        Error::Gone("it could not start")
+    })?;
+    Ok(NodeHandle { id, incarnation, node })
+}
+
+/// The employees whose agents can run here.
+fn able(team: &Team) -> BTreeMap<EmployeeId, (Exec, u32)> {
+    let able = team.employees.iter().filter_map(|one| match &one.backend {
+        Some(Backend::Exec(exec)) if !exec.command.is_empty() => {
+            Some((one.id.clone(), (exec.clone(), one.slots)))
+        }
+        _ => None,
+    });
+    able.collect()
+}
+
+/// What an earlier process left: first the outboxes, then the attempts without an end in one.
+fn take_over(home: Arc<Home>, parts: Parts) -> Result<Arguments, Error> {
+    let incarnation = home.next_incarnation()?;
+    let store = Store::open(&home.own().outbox())?;
+    for held in home.adopted() {
+        store.adopt(&Store::open(&held.outbox())?)?;
+    }
+    let ended: BTreeMap<_, _> = store.all()?.into_iter().map(|kept| (kept.ended.key, kept.pushed)).collect();
+    let epochs = store.epochs()?.into_iter().collect();
+    let mut left = Vec::new();
+    for (folder, mirrors) in home.attempts()? {
+        match folder.read()? {
+            Some(stored) if ended.contains_key(&stored.assign.key) => {}
+            Some(stored) => left.push((stored, folder, mirrors)),
+            None => drop(tokio::runtime::Handle::current().spawn(recover::clear(folder))),
+        }
+    }
+    Ok(Arguments { home, incarnation, parts, ended, epochs, left })
+}
+
+impl NodeHandle {
+    /// The node's id.
+    #[must_use]
+    pub fn id(&self) -> &NodeId {
+        &self.id
+    }
+
+    /// This start of it.
+    #[must_use]
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// Ends the node in order: it takes nothing new, its agents are told to end and killed after
+    /// `grace`, what they left is captured, kept, and told while there is a link. Ends at the latest
+    /// ten seconds after `grace`; what could not be told by then stays on disk for the next start.
+    pub async fn drain(&self, grace: Duration) {
+        let drained = self.node.call(Msg::Drain, None);
+        tokio::pin!(drained);
+        if tokio::time::timeout(grace, &mut drained).await.is_err() {
+            let _ = self.node.send_message(Msg::Hurry);
+            let _ = tokio::time::timeout(AFTER, drained).await;
+        }
+        // One that has ended already is what is wanted.
+        let _ = self.node.stop_and_wait(None, Some(AFTER)).await;
+    }
+
+    /// Ends the node at once; its agents are killed. What they left is captured by the next start.
+    pub async fn kill(&self) {
+        let _ = self.node.kill_and_wait(Some(AFTER)).await;
+    }
+
+    /// Waits until the node has ended, by itself too: when a part of it fails again and again.
+    pub async fn ended(&self) {
+        // Fails only when it has ended.
+        let _ = self.node.wait(None).await;
+    }
+}

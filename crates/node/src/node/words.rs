@@ -1,0 +1,106 @@
+//! What a node does at each word of the coordinator: the whole of it in one place, so that it can be
+//! read against the protocol.
+
+use ensemble_core::{
+    ids::{Epoch, RunId},
+    link::AttemptKey,
+    message::{Assign, Inventory, ToCoordinator, ToNode, What},
+};
+
+use super::{Msg, State, children::Desk};
+use crate::{clock, employee, folder::Stored, recover};
+
+impl State {
+    pub(super) async fn heard(&mut self, word: ToNode) {
+        match word {
+            ToNode::Claimed { run, epoch } => self.claimed(run, epoch).await,
+            ToNode::Assign(assign) => self.assigned(*assign).await,
+            ToNode::Stop(key) => self.stop(key),
+            ToNode::Receipt(key) => self.receipt(key),
+        }
+    }
+
+    /// A coordinator owns a run: it hears what there is of it, and then every end.
+    async fn claimed(&mut self, run: RunId, epoch: Epoch) {
+        if let Err(why) = self.admit(run, epoch).await {
+            tracing::warn!(%run, why, "a claim is not believed");
+            return;
+        }
+        let of_run = |key: &&AttemptKey| key.run == run;
+        let running = self.live.keys().filter(of_run).cloned().collect();
+        let ended: Vec<_> = self.ended.keys().filter(of_run).cloned().collect();
+        let speaks_for = self.home.all().map(|held| held.id().clone()).collect();
+        self.say(ToCoordinator::Inventory(Inventory {
+            run,
+            epoch,
+            running,
+            ended: ended.clone(),
+            speaks_for,
+        }));
+        for key in ended {
+            self.tell(&key);
+        }
+    }
+
+    /// Takes an owner's epoch for the run's; a lower one than before is refused. Waits for the local
+    /// disk alone, and only when an epoch is new.
+    async fn admit(&mut self, run: RunId, epoch: Epoch) -> Result<(), String> {
+        let known = self.epochs.get(&run).copied().unwrap_or_default();
+        if epoch < known {
+            return Err(format!("epoch {epoch} was superseded by {known}"));
+        }
+        if epoch > known {
+            let noted = self.world.outbox.note_epoch(run, epoch).await;
+            noted.map_err(|error| format!("the epoch can't be noted: {error}"))?;
+            self.epochs.insert(run, epoch);
+        }
+        self.owned.insert(run);
+        Ok(())
+    }
+
+    async fn assigned(&mut self, assign: Assign) {
+        let key = assign.key.clone();
+        if self.live.contains_key(&key) || self.ended.contains_key(&key) || self.settled.contains(&key) {
+            return;
+        }
+        let desk = match &assign.what {
+            What::Work(work) => Desk::Employee(work.employee.clone()),
+            What::Check { .. } => Desk::Checks,
+        };
+        let refusal = if self.draining.is_some() {
+            Some("the node is ending".to_owned())
+        } else if let Err(why) = self.admit(key.run, assign.epoch).await {
+            Some(why)
+        } else {
+            self.children.absent(&desk)
+        };
+        if let Some(reason) = refusal {
+            return self.say(ToCoordinator::Refused { key, reason });
+        }
+        let folder = self.home.own().folder(&key);
+        let stored = Stored { began_ms: clock::wall_ms(), assign };
+        self.live.insert(key, Some(desk.clone()));
+        self.children.tell(&desk, employee::Msg::Take(Box::new(stored), folder));
+    }
+
+    fn stop(&mut self, key: AttemptKey) {
+        if let Some(Some(desk)) = self.live.get(&key) {
+            let halt = employee::Msg::Halt(key, crate::attempt::Halt::Stopped);
+            self.children.tell(desk, halt);
+        }
+    }
+
+    fn receipt(&mut self, key: AttemptKey) {
+        if !self.ended.contains_key(&key) || !self.forgetting.insert(key.clone()) {
+            return;
+        }
+        let (home, outbox, myself) = (self.home.clone(), self.world.outbox.clone(), self.myself.clone());
+        tokio::spawn(async move {
+            let forgotten = recover::forget(&home, &outbox, &key).await;
+            if let Err(error) = &forgotten {
+                tracing::warn!(%error, token = %key.token, "an attempt is not cleared away yet");
+            }
+            let _ = myself.send_message(Msg::Forgotten(key, forgotten.is_ok()));
+        });
+    }
+}

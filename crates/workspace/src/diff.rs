@@ -1,0 +1,124 @@
+//! What a commit changed: counted for facts, and as a unified diff for people. Made from the bytes
+//! alone, so no attribute or configuration of anybody changes the numbers.
+
+use std::fmt::Write as _;
+
+use ensemble_core::{ids::CommitId, outcome::Changes, text::clip};
+use git2::{Patch, Repository as Git};
+
+use crate::{
+    error::{Doing, Error},
+    repository::Repository,
+    tree::{self, Change, Entry, commit, spell},
+};
+
+/// Files above this are taken as binary: line by line they would cost too much memory.
+pub(crate) const TEXT_LIMIT: usize = 32 * 1024 * 1024;
+
+/// Git looks for a zero byte in as much of a file to tell binary from text.
+const SNIFFED: usize = 8000;
+
+impl Repository {
+    /// What `commit` changed against `base`.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCommit`], or when the repository can't be read.
+    pub fn changes(&self, base: &CommitId, commit: &CommitId) -> Result<Changes, Error> {
+        let repo = self.git()?;
+        let [old, new] = [base, commit].map(|id| tree::commit(&repo, id).map(|c| c.tree_id()));
+        count(&repo, &tree::diff(&repo, Some(old?), Some(new?))?)
+    }
+
+    /// What `commit` changed against `base`, as a unified diff of about `limit` bytes at most; the
+    /// last line says so if something was left out.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCommit`], or when the repository can't be read.
+    pub fn diff_text(&self, base: &CommitId, id: &CommitId, limit: usize) -> Result<String, Error> {
+        let repo = self.git()?;
+        let (old, new) = (commit(&repo, base)?.tree_id(), commit(&repo, id)?.tree_id());
+        let mut text = String::new();
+        for (path, change) in tree::diff(&repo, Some(old), Some(new))? {
+            describe(&repo, &spell(&path), change, &mut text)?;
+            if text.len() > limit {
+                let kept = clip(&text, limit).rfind('\n').map_or(0, |at| at + 1);
+                text.truncate(kept);
+                text.push_str("... the rest is left out\n");
+                break;
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// Counts files and lines.
+pub(crate) fn count(repo: &Git, changed: &tree::Changed) -> Result<Changes, Error> {
+    let mut changes =
+        Changes { files: u32::try_from(changed.len()).unwrap_or(u32::MAX), ..Changes::default() };
+    changes.paths = changed.keys().take(Changes::NAMED).map(|path| spell(path)).collect();
+    for change in changed.values() {
+        let (old, new) = (content(repo, change.old)?, content(repo, change.new)?);
+        if old == new || is_binary(&old) || is_binary(&new) {
+            continue;
+        }
+        let patch = Patch::from_buffers(&old, None, &new, None, None).doing("compare two files")?;
+        let (_, added, removed) = patch.line_stats().doing("compare two files")?;
+        changes.added += added as u64;
+        changes.removed += removed as u64;
+    }
+    Ok(changes)
+}
+
+/// Whether the bytes are compared as a whole and not line by line.
+pub(crate) fn is_binary(bytes: &[u8]) -> bool {
+    bytes.len() > TEXT_LIMIT || bytes[..bytes.len().min(SNIFFED)].contains(&0)
+}
+
+/// What stands at an entry, as a diff shows it.
+pub(crate) fn content(repo: &Git, entry: Option<Entry>) -> Result<Vec<u8>, Error> {
+    match entry {
+        None => Ok(Vec::new()),
+        Some(entry) if entry.is_module() => Ok(format!("Subproject commit {}\n", entry.id).into_bytes()),
+        Some(entry) => repo.find_blob(entry.id).map(|blob| blob.content().to_vec()).doing("read a file"),
+    }
+}
+
+fn describe(repo: &Git, path: &str, change: Change, text: &mut String) -> Result<(), Error> {
+    let _ = writeln!(text, "diff --git a/{path} b/{path}");
+    let _ = match (change.old, change.new) {
+        (None, Some(new)) => writeln!(text, "new file mode {:o}", new.mode),
+        (Some(old), None) => writeln!(text, "deleted file mode {:o}", old.mode),
+        (Some(old), Some(new)) if old.mode != new.mode => {
+            writeln!(text, "old mode {:o}\nnew mode {:o}", old.mode, new.mode)
+        }
+        _ => Ok(()),
+    };
+    let (old, new) = (content(repo, change.old)?, content(repo, change.new)?);
+    if old == new {
+        return Ok(());
+    }
+    let side = |there: bool, letter: char| {
+        if there { format!("{letter}/{path}") } else { "/dev/null".to_owned() }
+    };
+    let (before, after) = (side(change.old.is_some(), 'a'), side(change.new.is_some(), 'b'));
+    if is_binary(&old) || is_binary(&new) {
+        let _ = writeln!(text, "Binary files {before} and {after} differ");
+        return Ok(());
+    }
+    let _ = writeln!(text, "--- {before}\n+++ {after}");
+    let mut patch = Patch::from_buffers(&old, None, &new, None, None).doing("compare two files")?;
+    patch
+        .print(&mut |_, _, line| {
+            let shown = String::from_utf8_lossy(line.content());
+            match line.origin() {
+                'F' => {}
+                sign @ ('+' | '-' | ' ') => {
+                    text.push(sign);
+                    text.push_str(&shown);
+                }
+                _ => text.push_str(&shown),
+            }
+            true
+        })
+        .doing("compare two files")
+}
