@@ -164,7 +164,11 @@ impl Error {
                 _ => Exit::Failed,
             },
             Self::Coordinator(
-                Owned::Owned { .. } | Owned::UnknownRun(_) | Owned::Refused(_) | Owned::Invalid(_) | Owned::Unfit(_),
+                Owned::Owned { .. }
+                | Owned::UnknownRun(_)
+                | Owned::Refused(_)
+                | Owned::Invalid(_)
+                | Owned::Unfit(_),
             ) => Exit::Usage,
             Self::Unreachable { .. } => Exit::Unreachable,
             Self::Closed => Exit::Good,
