@@ -85,7 +85,8 @@ impl Narrator {
         let one = |line: String| vec![line];
         match fact {
             Fact::Submitted(submitted) => {
-                one(format!("run {}: {}", self.state.run, one_line(submitted.goal.head())))
+                let goal = submitted.goal.head().lines().next().unwrap_or_default();
+                one(format!("run {}: {}", self.state.run, one_line(goal)))
             }
             Fact::Planned { complete: true, .. } => {
                 one(format!("planned {}", count(self.state.tasks.len(), "task")))
@@ -116,7 +117,8 @@ impl Narrator {
             Fact::Retried { task: None, .. } => one("retry".to_owned()),
             Fact::Waiting { reason } => one(format!("waiting: {}", wait(*reason))),
             Fact::Ended { state, reason, .. } => one(ended(*state, reason)),
-            Fact::Claimed { coordinator } if self.state.epoch.0 > 1 => {
+            // The first claim follows the submission; a later one means that an owner was lost.
+            Fact::Claimed { coordinator } if self.state.turns > 0 => {
                 one(format!("taken over by {coordinator} (epoch {})", self.state.epoch))
             }
             Fact::Claimed { .. }
