@@ -4,9 +4,7 @@
 use std::{fs, path::Path};
 
 /// Every dependency with the reason why it is harmless.
-const ALLOWED: [(&str, &str); 8] = [
-    ("jsonrepair", "repairs the text of a model's answer"),
-    ("petgraph", "algorithms on graphs"),
+const ALLOWED: [(&str, &str); 6] = [
     ("saphyr-parser", "YAML from a string"),
     ("serde", "the stored and printed shapes"),
     ("serde_json", "JSON from a string"),
