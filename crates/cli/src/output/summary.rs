@@ -66,15 +66,32 @@ fn shorten(commit: &CommitId) -> &str {
 /// The end of a run in lines.
 #[must_use]
 pub fn summary(state: &State, home: &Home) -> Vec<String> {
-    let mut lines = show(state);
+    let mut lines = head(state);
     lines.extend(result_lines(state, home));
     lines.extend(section("next", advice(state, Some(home))));
     lines
 }
 
-/// A run in lines: its head and its tasks.
+/// A run in lines, whether it goes on or not; with the process that works on it, if there is one.
 #[must_use]
-pub fn show(state: &State) -> Vec<String> {
+pub fn show(state: &State, pid: Option<u32>) -> Vec<String> {
+    let run = state.run;
+    let mut lines = head(state);
+    let goal = state.submitted.as_ref().map_or("", |submitted| submitted.goal.head());
+    let goal = short(goal.lines().next().unwrap_or_default(), CELL);
+    lines.insert(1, format!("goal: {goal}"));
+    lines.push(format!("branch: {}", state.branch()));
+    match pid {
+        Some(pid) => {
+            lines.push(format!("process {pid} works on it; watch it with `ensemble events {run} --follow`"));
+        }
+        None => lines.extend(section("next", advice(state, None))),
+    }
+    lines
+}
+
+/// A run's first line and its tasks.
+fn head(state: &State) -> Vec<String> {
     let counts = &state.counts;
     let took = duration(state.changed_ms.saturating_sub(state.began_ms));
     let word = state.state().word();
