@@ -100,6 +100,9 @@ struct Shown {
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.parts.is_empty() {
+            return f.write_str("-");
+        }
         let parts = self.parts.iter().map(|(text, since)| {
             format!("{text} {}", duration(u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)))
         });

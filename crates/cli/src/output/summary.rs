@@ -66,15 +66,32 @@ fn shorten(commit: &CommitId) -> &str {
 /// The end of a run in lines.
 #[must_use]
 pub fn summary(state: &State, home: &Home) -> Vec<String> {
-    let mut lines = show(state);
+    let mut lines = head(state);
     lines.extend(result_lines(state, home));
     lines.extend(section("next", advice(state, Some(home))));
     lines
 }
 
-/// A run in lines: its head and its tasks.
+/// A run in lines, whether it goes on or not; with the process that works on it, if there is one.
 #[must_use]
-pub fn show(state: &State) -> Vec<String> {
+pub fn show(state: &State, pid: Option<u32>) -> Vec<String> {
+    let run = state.run;
+    let mut lines = head(state);
+    let goal = state.submitted.as_ref().map_or("", |submitted| submitted.goal.head());
+    let goal = short(goal.lines().next().unwrap_or_default(), CELL);
+    lines.insert(1, format!("goal: {goal}"));
+    lines.push(format!("branch: {}", state.branch()));
+    match pid {
+        Some(pid) => {
+            lines.push(format!("process {pid} works on it; watch it with `ensemble events {run} --follow`"));
+        }
+        None => lines.extend(section("next", advice(state, None))),
+    }
+    lines
+}
+
+/// A run's first line and its tasks.
+fn head(state: &State) -> Vec<String> {
     let counts = &state.counts;
     let took = duration(state.changed_ms.saturating_sub(state.began_ms));
     let word = state.state().word();
@@ -114,7 +131,7 @@ fn row(state: &State, task: &Task) -> [String; 4] {
                 said => format!("{changed}: {said}"),
             }
         }
-        (None, Some(why)) => short(&why.to_string(), CELL),
+        (None, Some(why)) => short(&reason_of(task, why), CELL),
         (None, None) => String::new(),
     };
     if let (Some(Why::Conflict(_)), Some(previous)) = (&task.why, &task.previous) {
@@ -125,6 +142,14 @@ fn row(state: &State, task: &Task) -> [String; 4] {
         what = format!("{what} (attempt {})", task.last_attempt);
     }
     [task.spec.id.to_string(), task.state.word().to_owned(), employee, what]
+}
+
+/// Why a task can't go on: what its last attempt said, where that is the reason.
+fn reason_of(task: &Task, why: &Why) -> String {
+    match (why, &task.previous) {
+        (Why::Attempts(_) | Why::Agent(_), Some(previous)) => previous.why.head().to_owned(),
+        _ => why.to_string(),
+    }
 }
 
 fn result_lines(state: &State, home: &Home) -> Vec<String> {
@@ -181,6 +206,10 @@ pub fn advice(state: &State, home: Option<&Home>) -> Vec<String> {
     }
     if matches!(state.state(), RunState::Planning | RunState::Running | RunState::Checking) {
         next.push(format!("ensemble resume {run}"));
+        return next;
+    }
+    if state.state() == RunState::Stopped {
+        next.push(format!("ensemble retry {run}"));
         return next;
     }
     let open = state.tasks.iter().filter(|task| {

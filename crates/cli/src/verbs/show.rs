@@ -1,5 +1,7 @@
 //! `ensemble show`: one run with its tasks, what they delivered, what failed and what to do about it.
 
+use ensemble_directory::Local;
+
 use crate::{
     args::{Format, Show},
     error::{Error, Exit},
@@ -17,7 +19,10 @@ pub async fn show(args: &Show) -> Result<Exit, Error> {
     let state = runs::load(&journal, run).await?;
     let text = match args.output.format {
         Format::Json => output::run_object(&state, None).to_string(),
-        Format::Table => output::show(&state).join("\n"),
+        Format::Table => {
+            let pid = Local::new(&data).owner(run)?.map(|owner| owner.pid);
+            output::show(&state, pid).join("\n")
+        }
     };
     output::result(&text)?;
     Ok(Exit::Good)

@@ -100,3 +100,12 @@ fn an_unfinished_run_is_resumed_and_a_result_that_is_not_home_is_fetched() {
         [format!("ensemble fetch {run}"), format!("ensemble resume {run}")]
     );
 }
+
+#[test]
+fn a_run_that_goes_on_is_shown_with_who_works_on_it() {
+    let state = state(&["api"], vec![dispatched("api", 1, "back")]);
+    let (alone, owned) = (show(&state, None), show(&state, Some(7)));
+    assert_eq!(alone[1], "goal: A shop for books");
+    assert_eq!(alone.last().unwrap(), &format!("  ensemble resume {}", run()));
+    assert!(owned.last().unwrap().starts_with("process 7 works on it"), "{owned:?}");
+}
