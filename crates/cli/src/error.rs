@@ -3,6 +3,7 @@
 
 use std::{fmt, io, path::PathBuf};
 
+use ensemble_coordinator::Error as Owned;
 use ensemble_core::{ids::RunId, run::state::RunState, source::Finding};
 use ensemble_proto::{Advice, advice};
 use ensemble_workspace::Error as Git;
@@ -80,6 +81,12 @@ pub enum Error {
     /// Who owns a run can't be told.
     #[error(transparent)]
     Directory(#[from] ensemble_directory::Error),
+    /// The coordinator in this process.
+    #[error(transparent)]
+    Coordinator(#[from] ensemble_coordinator::Error),
+    /// The node in this process.
+    #[error(transparent)]
+    Node(#[from] ensemble_node::Error),
     /// A coordinator refused, or did not answer.
     #[error("can't {doing}: {}; {}", status.message(), again(status))]
     Call {
@@ -156,6 +163,9 @@ impl Error {
                 Code::Unavailable => Exit::Unreachable,
                 _ => Exit::Failed,
             },
+            Self::Coordinator(
+                Owned::Owned { .. } | Owned::UnknownRun(_) | Owned::Refused(_) | Owned::Invalid(_) | Owned::Unfit(_),
+            ) => Exit::Usage,
             Self::Unreachable { .. } => Exit::Unreachable,
             Self::Closed => Exit::Good,
             _ => Exit::Failed,
@@ -172,6 +182,8 @@ impl Error {
             Self::Journal(_) | Self::Fact { .. } => "journal",
             Self::Git(_) => "repository",
             Self::Directory(_) => "directory",
+            Self::Coordinator(_) => "coordinator",
+            Self::Node(_) => "node",
             Self::Call { .. } => "refused",
             Self::Unreachable { .. } => "unreachable",
             Self::Broken(_) => "internal",

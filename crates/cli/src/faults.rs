@@ -27,8 +27,7 @@ struct Wish {
 /// All points of the process, in order.
 #[must_use]
 pub fn points() -> Vec<&'static str> {
-    let lists = [ensemble_journal::FAULT_POINTS, ensemble_workspace::FAULT_POINTS, ensemble_agent::FAULT_POINTS];
-    let mut all = lists.concat();
+    let mut all = [ensemble_coordinator::fault_points(), ensemble_node::fault_points()].concat();
     all.sort_unstable();
     all.dedup();
     all

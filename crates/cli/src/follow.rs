@@ -41,7 +41,7 @@ impl Follower {
     /// Whether nothing more will happen unless a person does something.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        let state = &self.narrator.story().state;
+        let state = self.narrator.state();
         state.seq >= self.settled && (state.ended.is_some() || state.waiting.is_some())
     }
 
@@ -52,9 +52,9 @@ impl Follower {
     pub async fn follow(&mut self, client: &Client) -> Result<(), Error> {
         let mut heard = Instant::now();
         while !self.is_over() {
-            let before = self.narrator.story().state.seq;
+            let before = self.narrator.state().seq;
             let broken = self.listen(client).await.err();
-            if self.narrator.story().state.seq > before {
+            if self.narrator.state().seq > before {
                 heard = Instant::now();
             }
             match broken {
@@ -72,7 +72,7 @@ impl Follower {
 
     /// One stream, until it ends or the run is over.
     async fn listen(&mut self, client: &Client) -> Result<(), Error> {
-        let state = &self.narrator.story().state;
+        let state = self.narrator.state();
         let (run, after) = (state.run, state.seq);
         let mut stream = client.watch(run, after).await?;
         while !self.is_over() {
@@ -80,7 +80,7 @@ impl Follower {
             let event = event.map_err(|status| Error::Call { doing: "watch the run", status: Box::new(status) })?;
             let Some(event) = event else { break };
             let entry = client::entry(run, event)?;
-            if entry.seq <= self.narrator.story().state.seq {
+            if entry.seq <= self.narrator.state().seq {
                 continue;
             }
             self.tell(entry).await?;
@@ -96,7 +96,7 @@ impl Follower {
         for line in self.narrator.tell(&entry) {
             self.screen.line(&line);
         }
-        self.screen.update(&self.narrator.story().state);
+        self.screen.update(self.narrator.state());
         Ok(())
     }
 }

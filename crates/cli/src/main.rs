@@ -2,12 +2,22 @@
 //! in its file under `verbs/`; nothing is decided here.
 
 mod args;
+mod client;
+mod embedded;
 mod error;
+mod faults;
 mod files;
+mod follow;
+mod home;
+mod order;
 mod output;
+mod owner;
 mod paths;
 mod runs;
-mod story;
+mod session;
+mod signals;
+#[cfg(test)]
+mod testing;
 mod verbs;
 
 use std::process::ExitCode;
@@ -26,7 +36,10 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let format = cli.verb.format();
-    let exit = verbs::perform(cli.verb).unwrap_or_else(|error| {
+    ensemble_telemetry::init(std::env::var("ENSEMBLE_LOG").ok().as_deref());
+    let fault = std::env::var(faults::VARIABLE).ok();
+    let done = faults::install(fault.as_deref()).and_then(|()| verbs::perform(cli.verb));
+    let exit = done.unwrap_or_else(|error| {
         output::fail(&error, format);
         error.exit()
     });

@@ -149,7 +149,7 @@ impl Order {
 
     /// The user's branch to move at the end.
     #[must_use]
-    pub fn into(&self) -> Option<&str> {
+    pub fn branch(&self) -> Option<&str> {
         self.into.as_deref()
     }
 }

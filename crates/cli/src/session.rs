@@ -40,6 +40,9 @@ impl Session {
     pub async fn carry_on(mut self, mut signals: Signals) -> Result<Exit, Error> {
         let client = self.embedded.client().clone();
         tokio::select! {
+            () = self.embedded.node_ended() => {
+                Err(Error::broken("the part that runs agents failed again and again"))
+            }
             followed = self.follower.follow(&client) => {
                 self.follower.screen.clear();
                 followed?;
@@ -52,8 +55,8 @@ impl Session {
     /// The run is over.
     async fn end(self) -> Result<Exit, Error> {
         let home = self.bring_home().await;
-        let story = self.follower.narrator.story();
-        let exit = Exit::of(story.state.state());
+        let state = self.follower.narrator.state();
+        let exit = Exit::of(state.state());
         self.print(&home)?;
         self.embedded.shutdown().await;
         Ok(exit)
@@ -61,7 +64,7 @@ impl Session {
 
     /// The process shall end: once more, and it ends at once.
     async fn interrupt(mut self, mut signals: Signals) -> Result<Exit, Error> {
-        let run = self.follower.narrator.story().state.run;
+        let run = self.follower.narrator.state().run;
         self.follower.screen.clear();
         output::say("interrupted: agents are being stopped and what they did is kept; once more ends at once");
         let client = self.embedded.client().clone();
@@ -80,23 +83,23 @@ impl Session {
             self.print(&home)?;
             self.embedded.shutdown().await;
         } else {
-            self.embedded.kill();
+            self.embedded.kill().await;
         }
         output::say(&format!("run {run} can go on: ensemble resume {run}"));
         Ok(Exit::Interrupted)
     }
 
     async fn bring_home(&self) -> Home {
-        let state = &self.follower.narrator.story().state;
+        let state = self.follower.narrator.state();
         let (client, into) = (self.embedded.client(), self.into.as_deref());
         home::bring(client, self.repository.as_ref(), state, into, &self.data).await
     }
 
     fn print(&self, home: &Home) -> Result<(), Error> {
-        let story = self.follower.narrator.story();
+        let state = self.follower.narrator.state();
         match self.format {
-            Format::Json => output::result(&output::run_object(story, Some(home)).to_string()),
-            Format::Table => output::result(&output::summary(story, home).join("\n")),
+            Format::Json => output::result(&output::run_object(state, Some(home)).to_string()),
+            Format::Table => output::result(&output::summary(state, home).join("\n")),
         }
     }
 }

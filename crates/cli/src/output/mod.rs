@@ -8,14 +8,14 @@ mod summary;
 mod table;
 mod text;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 pub use json::{Home, check_object, event_object, plan_object, ps_object, run_object};
 pub use lines::Narrator;
-pub use progress::{Screen, wants_progress};
-pub use summary::{Into, show, summary};
+pub use progress::Screen;
+pub use summary::{Into, fetched, show, summary};
 pub use table::table;
-pub use text::{duration, one_line, printable, short};
+pub use text::{one_line, printable, short};
 
 use crate::{
     args::Format,
@@ -44,6 +44,18 @@ pub fn raw(bytes: &[u8]) -> Result<(), Error> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Error::Closed),
         done => done.doing_to("write to", "standard output"),
     }
+}
+
+/// Writes what an agent wrote to standard output: as it is for a file or a program, made harmless for
+/// a terminal.
+///
+/// # Errors
+/// [`Error::Closed`] when nobody reads it any more.
+pub fn transcript(bytes: &[u8]) -> Result<(), Error> {
+    if !io::stdout().is_terminal() {
+        return raw(bytes);
+    }
+    raw(printable(&String::from_utf8_lossy(bytes)).as_bytes())
 }
 
 /// Says something beside the result, on standard error; that nobody listens is no reason to stop.

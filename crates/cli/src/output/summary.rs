@@ -14,7 +14,6 @@ use super::{
     table::table,
     text::{changes, count, duration, one_line, short},
 };
-use crate::story::Story;
 
 /// Characters of a summary or reason in a table.
 const CELL: usize = 100;
@@ -66,9 +65,8 @@ fn shorten(commit: &CommitId) -> &str {
 
 /// The end of a run in lines.
 #[must_use]
-pub fn summary(story: &Story, home: &Home) -> Vec<String> {
-    let state = &story.state;
-    let mut lines = show(story);
+pub fn summary(state: &State, home: &Home) -> Vec<String> {
+    let mut lines = show(state);
     lines.extend(result_lines(state, home));
     lines.extend(section("next", advice(state, Some(home))));
     lines
@@ -76,8 +74,7 @@ pub fn summary(story: &Story, home: &Home) -> Vec<String> {
 
 /// A run in lines: its head and its tasks.
 #[must_use]
-pub fn show(story: &Story) -> Vec<String> {
-    let state = &story.state;
+pub fn show(state: &State) -> Vec<String> {
     let counts = &state.counts;
     let took = duration(state.changed_ms.saturating_sub(state.began_ms));
     let word = state.state().word();
@@ -85,7 +82,7 @@ pub fn show(story: &Story) -> Vec<String> {
     let mut lines = vec![
         format!("run {} {word} after {took}: {} of {} tasks{reason}", state.run, counts.success, state.tasks.len()),
     ];
-    let rows: Vec<[String; 4]> = state.tasks.iter().map(|task| row(story, task)).collect();
+    let rows: Vec<[String; 4]> = state.tasks.iter().map(|task| row(state, task)).collect();
     lines.extend(table(&rows).into_iter().map(|line| format!("  {line}")));
     lines
 }
@@ -99,8 +96,8 @@ fn reason(state: &State) -> String {
     }
 }
 
-fn row(story: &Story, task: &Task) -> [String; 4] {
-    let employee = story.who(&task.spec.id).map(ToString::to_string).unwrap_or_default();
+fn row(state: &State, task: &Task) -> [String; 4] {
+    let employee = task.employee.as_ref().map(ToString::to_string).unwrap_or_default();
     let mut what = match (&task.delivered, &task.why) {
         (Some(delivered), _) => {
             let changed = match &delivered.merged {
@@ -116,7 +113,7 @@ fn row(story: &Story, task: &Task) -> [String; 4] {
         (None, None) => String::new(),
     };
     if let (Some(Why::Conflict(_)), Some(previous)) = (&task.why, &task.previous) {
-        let side = attempt_ref(story.state.run, &task.spec.id, previous.attempt);
+        let side = attempt_ref(state.run, &task.spec.id, previous.attempt);
         what = format!("{what}; its side is kept as {side}");
     }
     if task.last_attempt.0 > 1 {
@@ -142,6 +139,14 @@ fn result_lines(state: &State, home: &Home) -> Vec<String> {
     if let Some((branch, into)) = &home.into {
         lines.push(into.line(branch));
     }
+    lines
+}
+
+/// What `fetch` did, in lines.
+#[must_use]
+pub fn fetched(state: &State, home: &Home) -> Vec<String> {
+    let mut lines = result_lines(state, home);
+    lines.extend(section("next", advice(state, Some(home))));
     lines
 }
 

@@ -18,7 +18,7 @@ pub async fn ps(args: &Ps) -> Result<Exit, Error> {
     let mut states = Vec::new();
     if let Some(journal) = runs::journal(&data)? {
         for run in runs::list(&journal).await? {
-            states.push(runs::load(&journal, run).await?.state);
+            states.push(runs::load(&journal, run).await?);
         }
     }
     if args.output.format == Format::Json {

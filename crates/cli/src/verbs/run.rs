@@ -2,7 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ensemble_core::ids::{RunId, Seq};
+use ensemble_core::{
+    ids::{RunId, Seq},
+    run::State,
+};
 use ensemble_journal::Journal;
 use rand::Rng;
 
@@ -16,7 +19,6 @@ use crate::{
     runs,
     session::Session,
     signals::Signals,
-    story::Story,
 };
 
 /// Carries out a plan.
@@ -41,12 +43,12 @@ pub async fn carry_out(order: Order, format: Format) -> Result<Exit, Error> {
     let run = new_run();
     order.hand_in(embedded.client(), run).await?;
     let follower = Follower {
-        narrator: Narrator::new(Story::new(run)),
+        narrator: Narrator::new(State::new(run)),
         screen: Screen::fitting(),
         journal,
         settled: Seq(1),
     };
-    let into = order.into().map(str::to_owned);
+    let into = order.branch().map(str::to_owned);
     let Order { repository, data, .. } = order;
     let session = Session { embedded, follower, repository: Some(repository), into, data, format };
     session.carry_on(signals).await
@@ -61,7 +63,7 @@ fn new_run() -> RunId {
 /// Says which other runs could go on: they are easily forgotten.
 async fn name_unfinished(journal: &Journal) -> Result<(), Error> {
     for run in runs::list(journal).await? {
-        let state = runs::load(journal, run).await?.state;
+        let state = runs::load(journal, run).await?;
         if runs::is_unfinished(&state) {
             output::say(&format!(
                 "note: run {run} is unfinished ({}); it can go on with `ensemble resume {run}`",

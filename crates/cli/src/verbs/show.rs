@@ -14,10 +14,10 @@ pub async fn show(args: &Show) -> Result<Exit, Error> {
     let data = paths::data_of(&args.place)?;
     let journal = runs::existing_journal(&data)?;
     let run = runs::find(&journal, &data, &args.run).await?;
-    let story = runs::load(&journal, run).await?;
+    let state = runs::load(&journal, run).await?;
     let text = match args.output.format {
-        Format::Json => output::run_object(&story, None).to_string(),
-        Format::Table => output::show(&story).join("\n"),
+        Format::Json => output::run_object(&state, None).to_string(),
+        Format::Table => output::show(&state).join("\n"),
     };
     output::result(&text)?;
     Ok(Exit::Good)
