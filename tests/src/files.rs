@@ -63,7 +63,7 @@ impl Team {
     #[must_use]
     pub fn to_json(&self, log: &Path, mark: &str) -> Value {
         let employee = |(id, slots, more): &(String, usize, Value)| {
-            let env = json!({ "WHO": id, "TEAM": "${TEAM_DIR}", "AGENT_LOG": log, "ENSEMBLE_MARK": mark });
+            let env = json!({ "WHO": id, "TEAM": "${TEAM_DIR}", "AGENT_LOG": log, "AGENT_MARK": mark });
             let mut value = json!({
                 "id": id, "description": format!("Does what {id}s do"), "slots": slots,
                 "backend": { "kind": "exec", "command": ["sh", "${TEAM_DIR}/agent.sh"], "env": env },

@@ -64,7 +64,8 @@ impl Started {
     #[must_use]
     pub fn new(mut command: Command, stem: PathBuf) -> Self {
         let (out, err) = (stem.with_extension("out"), stem.with_extension("err"));
-        let line = format!("{command:?}");
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         command.stdin(Stdio::null());
         command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
         let child = command.spawn().unwrap_or_else(|error| panic!("can't start {line}: {error}"));
@@ -193,6 +194,16 @@ impl Finished {
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("no JSON ({error}) from {self}"))
+    }
+
+    /// The run that its JSON speaks of.
+    ///
+    /// # Panics
+    /// When it speaks of none.
+    #[track_caller]
+    #[must_use]
+    pub fn run(&self) -> String {
+        self.json()["id"].as_str().unwrap_or_else(|| panic!("no run in {self}")).to_owned()
     }
 }
 

@@ -43,7 +43,7 @@ fn a_run_survives_kill_at_any_moment() {
     let done = undisturbed.run(&[]).expect(0);
     let whole = done.took;
     println!("undisturbed: {whole:?}");
-    undisturbed.evidence(done.json()["run"].as_str().unwrap()).delivered(&team(), &plan());
+    undisturbed.evidence(&done.run()).delivered(&team(), &plan());
 
     // Two at once are slower than one: moments beyond the undisturbed time are still within the run.
     let moments: Vec<Duration> = (0..KILLS).map(|_| whole.mul_f64(random.random_range(0.02..1.3))).collect();
@@ -77,7 +77,7 @@ fn killed_and_resumed(moment: Duration) -> bool {
 
     let run = match known {
         // It was killed before the run was written down: nothing was promised yet.
-        None => world.run(&[]).expect(0).json()["run"].as_str().unwrap().to_owned(),
+        None => world.run(&[]).expect(0).run(),
         Some(run) => {
             let ended = world.show(&run)["state"] == "delivered";
             let resumed = world.ensemble(&["resume", &run, "-o", "json"]);
@@ -173,13 +173,12 @@ fn the_work_of_a_killed_attempt_is_kept_and_named() {
     });
     let _ = started.kill();
     world.nobody_left(&[]);
-    let done = world.ensemble(&["resume", "-o", "json"]).expect(0).json();
-    let run = done["run"].as_str().unwrap();
+    let run = world.ensemble(&["resume", "-o", "json"]).expect(0).run();
     let kept = format!("refs/ensemble/{run}/a/1");
     assert_eq!(world.kept().text(&kept, "half.txt").as_deref(), Some("half\n"));
     let brief = world.git.text(&format!("ensemble/{run}"), "brief.md").unwrap();
     assert!(brief.contains(&kept), "{brief}");
     assert_eq!(world.git.text(&format!("ensemble/{run}"), "half.txt"), None);
-    let shown = world.show(run);
-    assert_eq!(shown["results"][0]["attempts"], 2, "{shown:#}");
+    let shown = world.show(&run);
+    assert_eq!(shown["details"][0]["attempt"], 2, "{shown:#}");
 }

@@ -16,7 +16,7 @@ fn the_demo_is_delivered() {
     println!("demo: {:?}", done.took);
     let result = done.json();
     assert_eq!(result["state"], "delivered", "{result:#}");
-    let tasks = result["results"].as_array().unwrap();
+    let tasks = result["details"].as_array().unwrap();
     assert!(tasks.len() >= 7, "{} tasks", tasks.len());
     for task in tasks {
         assert_eq!(task["state"], "success", "{task:#}");

@@ -14,7 +14,7 @@ fn two_hundred_tasks_on_eight_slots_give_the_tree_of_a_serial_run() {
     wide.set_up(&team, &plan);
     let done = wide.run(&[]).expect(0);
     println!("200 tasks on 8 slots: {:?}", done.took);
-    let evidence = wide.evidence(done.json()["run"].as_str().unwrap());
+    let evidence = wide.evidence(&done.run());
     evidence.delivered(&team, &plan);
     assert!(most_at_once(evidence.agents.iter()) > 1, "nothing ran at the same time");
 
@@ -23,7 +23,7 @@ fn two_hundred_tasks_on_eight_slots_give_the_tree_of_a_serial_run() {
     serial.set_up(&team, &plan);
     let done = serial.run(&[]).expect(0);
     println!("200 tasks on 1 slot: {:?}", done.took);
-    let narrow = serial.evidence(done.json()["run"].as_str().unwrap());
+    let narrow = serial.evidence(&done.run());
     narrow.delivered(&team, &plan);
     assert_eq!(most_at_once(narrow.agents.iter()), 1);
     assert_eq!(wide.git.files(&evidence.branch()), serial.git.files(&narrow.branch()));
@@ -40,7 +40,7 @@ fn independent_tasks_run_at_the_same_time() {
     let plan = plan.task("last", &["a", "b", "c"]);
     world.set_up(&team, &plan);
     let done = world.run(&[]).expect(0);
-    let evidence = world.evidence(done.json()["run"].as_str().unwrap());
+    let evidence = world.evidence(&done.run());
     evidence.delivered(&team, &plan);
     assert_eq!(most_at_once(evidence.agents.iter()), 3);
 }
@@ -59,7 +59,7 @@ fn tasks_go_to_the_employees_they_ask_for() {
     }
     world.set_up(&team, &plan);
     let done = world.run(&[]).expect(0);
-    let evidence = world.evidence(done.json()["run"].as_str().unwrap());
+    let evidence = world.evidence(&done.run());
     evidence.delivered(&team, &plan);
     for one in &evidence.agents {
         assert_eq!(one.who, if one.task.starts_with("dig") { "ant" } else { "bee" }, "{}", one.task);
@@ -86,7 +86,7 @@ fn a_dependant_is_told_what_its_dependencies_delivered() {
         .doing("cp \"$ENSEMBLE_PROMPT_FILE\" brief.md; cp \"$ENSEMBLE_CONTEXT_FILE\" context.json; cat >stdin.md\n");
     world.set_up(&team, &plan);
     let done = world.run(&[]).expect(0);
-    let run = done.json()["run"].as_str().unwrap().to_owned();
+    let run = done.run();
     world.evidence(&run).sound(&team, &plan);
 
     let files = world.git.files(&format!("ensemble/{run}"));
