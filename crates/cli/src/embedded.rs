@@ -166,7 +166,11 @@ impl Embedded {
     }
 }
 
-async fn start_node(data: &Path, team: &Team, pipes: mpsc::Sender<DuplexStream>) -> Result<NodeHandle, Error> {
+async fn start_node(
+    data: &Path,
+    team: &Team,
+    pipes: mpsc::Sender<DuplexStream>,
+) -> Result<NodeHandle, Error> {
     let keeper = KeeperCommand {
         program: std::env::current_exe().doing_to("find", "our own binary")?,
         args: vec!["keeper".into()],

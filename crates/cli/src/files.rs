@@ -43,7 +43,9 @@ pub fn text(path: &Path) -> Result<String, Error> {
     };
     input.take(READ_LIMIT).read_to_end(&mut bytes).doing_to("read", path)?;
     match source::decode(&name, &bytes) {
-        Ok(_) => String::from_utf8(bytes).map_err(|_| Error::usage(format!("{name} is not UTF-8"), "save it so")),
+        Ok(_) => {
+            String::from_utf8(bytes).map_err(|_| Error::usage(format!("{name} is not UTF-8"), "save it so"))
+        }
         Err(findings) => Err(Error::Files(findings)),
     }
 }

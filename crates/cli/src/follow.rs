@@ -77,7 +77,8 @@ impl Follower {
         let mut stream = client.watch(run, after).await?;
         while !self.is_over() {
             let event = stream.message().await;
-            let event = event.map_err(|status| Error::Call { doing: "watch the run", status: Box::new(status) })?;
+            let event =
+                event.map_err(|status| Error::Call { doing: "watch the run", status: Box::new(status) })?;
             let Some(event) = event else { break };
             let entry = client::entry(run, event)?;
             if entry.seq <= self.narrator.state().seq {

@@ -10,7 +10,7 @@ use ensemble_core::{
         state::{RunState, State},
     },
 };
-use ensemble_workspace::{Error as Git, BranchMove as Moved, UserRepository};
+use ensemble_workspace::{BranchMove as Moved, Error as Git, UserRepository};
 
 use crate::{
     client::Client,

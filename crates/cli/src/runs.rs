@@ -78,8 +78,11 @@ pub fn pick(runs: &[RunId], word: &str) -> Result<RunId, Error> {
         return Ok(*newest);
     }
     let prefix = word.to_ascii_uppercase();
-    let found: Vec<RunId> =
-        runs.iter().copied().filter(|run| !prefix.is_empty() && run.to_string().starts_with(&prefix)).collect();
+    let found: Vec<RunId> = runs
+        .iter()
+        .copied()
+        .filter(|run| !prefix.is_empty() && run.to_string().starts_with(&prefix))
+        .collect();
     match found.as_slice() {
         [one] => Ok(*one),
         [] => Err(Error::usage(format!("there is no run `{word}`"), "`ensemble ps` lists them")),

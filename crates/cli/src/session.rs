@@ -66,7 +66,9 @@ impl Session {
     async fn interrupt(mut self, mut signals: Signals) -> Result<Exit, Error> {
         let run = self.follower.narrator.state().run;
         self.follower.screen.clear();
-        output::say("interrupted: agents are being stopped and what they did is kept; once more ends at once");
+        output::say(
+            "interrupted: agents are being stopped and what they did is kept; once more ends at once",
+        );
         let client = self.embedded.client().clone();
         let told = async {
             // What the stopped agents leave is told too; the drain decides when it is enough.

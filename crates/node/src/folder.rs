@@ -190,7 +190,7 @@ pub(crate) mod tests {
         let folder = Folder::of(home.path(), &key(5));
         let stored = Stored { began_ms: 42, assign: assign(5) };
         folder.store(&stored).unwrap();
-        assert_eq!(list(home.path()).unwrap(), [folder.clone()]);
+        assert_eq!(list(home.path()).unwrap(), std::slice::from_ref(&folder));
         assert_eq!(folder.read().unwrap(), Some(stored));
         folder.remove().unwrap();
         folder.remove().unwrap();

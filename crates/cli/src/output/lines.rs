@@ -6,9 +6,7 @@ use ensemble_core::{
     outcome::Ending,
     run::{
         Entry, Fact, State,
-        fact::{
-            AttemptRef, CheckOf, CheckRef, Dispatch, EndState, Handed, LossCause, Report, WaitReason,
-        },
+        fact::{AttemptRef, CheckOf, CheckRef, Dispatch, EndState, Handed, LossCause, Report, WaitReason},
         state::{CheckState, TaskState, Why, attempt_ref},
     },
 };
@@ -59,7 +57,9 @@ impl Narrator {
         self.blocked.resize(self.state.tasks.len(), false);
         for (task, told) in self.state.tasks.iter().zip(&mut self.blocked) {
             let before = std::mem::replace(told, task.state == TaskState::Blocked);
-            if let (false, TaskState::Blocked, Some(why @ Why::Dependency(_))) = (before, task.state, &task.why) {
+            if let (false, TaskState::Blocked, Some(why @ Why::Dependency(_))) =
+                (before, task.state, &task.why)
+            {
                 lines.push(format!("blocked {}: {why}", task.spec.id));
             }
         }
@@ -85,16 +85,17 @@ impl Narrator {
         let one = |line: String| vec![line];
         match fact {
             Fact::Submitted(submitted) => {
-                one(format!("run {}: {}", self.state.run, one_line(submitted.goal.head())))
+                let goal = submitted.goal.head().lines().next().unwrap_or_default();
+                one(format!("run {}: {}", self.state.run, one_line(goal)))
             }
-            Fact::Planned { complete: true, .. } => one(format!("planned {}", count(self.state.tasks.len(), "task"))),
+            Fact::Planned { complete: true, .. } => {
+                one(format!("planned {}", count(self.state.tasks.len(), "task")))
+            }
             Fact::Dispatched(dispatch) => self.dispatched(dispatch),
             Fact::Refused { at, reason } => one(format!("refused {}: {}", at.task, one_line(reason))),
             Fact::Reported { at, report } => self.reported(at, report),
             Fact::Lost { at, cause, .. } => one(self.lost(at, *cause)),
-            Fact::CheckDispatched { of, .. } => {
-                one(format!("check {}: {}", subject(of), command(check)))
-            }
+            Fact::CheckDispatched { of, .. } => one(format!("check {}: {}", subject(of), command(check))),
             Fact::CheckReported { at, passed, ended, output } => {
                 self.judged(at, *passed, ended, output.head(), check)
             }
@@ -116,7 +117,8 @@ impl Narrator {
             Fact::Retried { task: None, .. } => one("retry".to_owned()),
             Fact::Waiting { reason } => one(format!("waiting: {}", wait(*reason))),
             Fact::Ended { state, reason, .. } => one(ended(*state, reason)),
-            Fact::Claimed { coordinator } if self.state.epoch.0 > 1 => {
+            // The first claim follows the submission; a later one means that an owner was lost.
+            Fact::Claimed { coordinator } if self.state.turns > 0 => {
                 one(format!("taken over by {coordinator} (epoch {})", self.state.epoch))
             }
             Fact::Claimed { .. }
@@ -206,9 +208,9 @@ impl Narrator {
         lines.extend(tail(output, CHECK_LINES));
         if let Some(task) = &at.of.task {
             let attempt = AttemptRef { task: task.clone(), attempt: at.of.attempt, token: at.token };
-            let gone = self.after(&attempt).is_some_and(|(state, _)| {
-                matches!(state, TaskState::Failed | TaskState::Pending)
-            });
+            let gone = self
+                .after(&attempt)
+                .is_some_and(|(state, _)| matches!(state, TaskState::Failed | TaskState::Pending));
             if gone {
                 lines.push(self.failed(&attempt));
             }

@@ -46,7 +46,11 @@ impl Screen {
     /// The screen that fits standard error.
     #[must_use]
     pub fn fitting() -> Self {
-        if wants_progress() { Self::Terminal(Terminal::new(ProgressDrawTarget::stderr())) } else { Self::Plain }
+        if wants_progress() {
+            Self::Terminal(Terminal::new(ProgressDrawTarget::stderr()))
+        } else {
+            Self::Plain
+        }
     }
 
     /// Something happened.

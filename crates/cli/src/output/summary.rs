@@ -79,9 +79,12 @@ pub fn show(state: &State) -> Vec<String> {
     let took = duration(state.changed_ms.saturating_sub(state.began_ms));
     let word = state.state().word();
     let reason = reason(state);
-    let mut lines = vec![
-        format!("run {} {word} after {took}: {} of {} tasks{reason}", state.run, counts.success, state.tasks.len()),
-    ];
+    let mut lines = vec![format!(
+        "run {} {word} after {took}: {} of {} tasks{reason}",
+        state.run,
+        counts.success,
+        state.tasks.len()
+    )];
     let rows: Vec<[String; 4]> = state.tasks.iter().map(|task| row(state, task)).collect();
     lines.extend(table(&rows).into_iter().map(|line| format!("  {line}")));
     lines
@@ -89,7 +92,9 @@ pub fn show(state: &State) -> Vec<String> {
 
 fn reason(state: &State) -> String {
     match (&state.waiting, state.end_reason.as_str()) {
-        (Some(ensemble_core::run::fact::WaitReason::Blocked), _) => " (only blocked ones are left)".to_owned(),
+        (Some(ensemble_core::run::fact::WaitReason::Blocked), _) => {
+            " (only blocked ones are left)".to_owned()
+        }
         (Some(ensemble_core::run::fact::WaitReason::Budget), _) => " (the budget is spent)".to_owned(),
         (None, "") => String::new(),
         (None, reason) => format!(" ({})", one_line(reason)),

@@ -78,7 +78,10 @@ fn choose(candidates: &[State]) -> Result<RunId, Error> {
             let rows: Vec<[String; 4]> = (1..).zip(many).map(|(number, state)| row(number, state)).collect();
             output::table(&rows).iter().for_each(|line| output::say(line));
             let unclear = || {
-                Error::usage(format!("{} runs are unfinished", many.len()), "say which: `ensemble resume RUN`")
+                Error::usage(
+                    format!("{} runs are unfinished", many.len()),
+                    "say which: `ensemble resume RUN`",
+                )
             };
             if !terminal {
                 return Err(unclear());

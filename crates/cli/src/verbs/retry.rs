@@ -24,7 +24,10 @@ pub async fn retry(args: &Retry) -> Result<Exit, Error> {
     }
     if let Some(owner) = existing.owner()? {
         Client::of_socket(&owner.socket).await?.retry(run, task.as_ref(), prompt).await?;
-        output::say(&format!("process {} goes on with it; watch it with `ensemble events {run} --follow`", owner.pid));
+        output::say(&format!(
+            "process {} goes on with it; watch it with `ensemble events {run} --follow`",
+            owner.pid
+        ));
         return Ok(Exit::Good);
     }
     let mut session = existing.take_over(args.output.format).await?;

@@ -44,7 +44,10 @@ pub async fn stop(args: &Stop) -> Result<Exit, Error> {
         Format::Json => output::result(&output::run_object(&state, home.as_ref()).to_string())?,
         Format::Table => {
             let what = task.map_or_else(|| "the run".to_owned(), |task| task.to_string());
-            output::result(&format!("run {run}: {what} was told to stop; the run is {}", state.state().word()))?;
+            output::result(&format!(
+                "run {run}: {what} was told to stop; the run is {}",
+                state.state().word()
+            ))?;
             if let Some(home) = &home {
                 output::result(&output::fetched(&state, home).join("\n"))?;
             }
