@@ -259,6 +259,16 @@ impl<'w> Evidence<'w> {
     }
 }
 
+/// A task in what `show` and `run` print.
+///
+/// # Panics
+/// When it is not there.
+#[must_use]
+pub fn task_of<'v>(shown: &'v Value, task: &str) -> &'v Value {
+    let found = shown["details"].as_array().and_then(|all| all.iter().find(|one| one["id"] == task));
+    found.unwrap_or_else(|| panic!("no task {task}: {shown:#}"))
+}
+
 fn attempt(fact: &Value) -> Attempt {
     let task = fact["task"].as_str().unwrap_or_else(|| panic!("no task: {fact}"));
     let number = fact["attempt"].as_u64().unwrap_or_else(|| panic!("no attempt: {fact}"));

@@ -14,7 +14,7 @@ mod process;
 mod world;
 
 pub use census::Census;
-pub use evidence::{Evidence, Interval, most_at_once};
+pub use evidence::{Evidence, Interval, most_at_once, task_of};
 pub use files::{Plan, Team};
 pub use git::{Files, Git, Merge};
 pub use process::{Finished, Started, within};
