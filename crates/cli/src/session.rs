@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use ensemble_core::run::state::{Attempt, Check, CheckState, Checks, Stage, State};
 use ensemble_workspace::UserRepository;
 
 use crate::{
@@ -70,15 +71,11 @@ impl Session {
             "interrupted: agents are being stopped and what they did is kept; once more ends at once",
         );
         let client = self.embedded.client().clone();
-        let told = async {
-            // What the stopped agents leave is told too; the drain decides when it is enough.
-            let _ = self.follower.follow(&client).await;
-            std::future::pending::<()>().await;
-        };
         let drained = tokio::select! {
             () = self.embedded.drain() => true,
             () = signals.next() => false,
-            () = told => true,
+            // What the stopped agents leave is told too; once all is told the node needs no more time.
+            followed = self.follower.follow_until(&client, is_idle) => followed.is_ok(),
         };
         if drained {
             let home = self.bring_home().await;
@@ -104,4 +101,16 @@ impl Session {
             Format::Table => output::result(&output::summary(state, home).join("\n")),
         }
     }
+}
+
+/// Whether nothing of a run is with a node.
+fn is_idle(state: &State) -> bool {
+    let runs = |check: &Check| matches!(check.state, CheckState::Live { .. });
+    let checked = |checks: &Checks| checks.each.iter().any(runs);
+    let busy = |attempt: &Attempt| match &attempt.stage {
+        Stage::Assigned | Stage::Working => true,
+        stage => stage.checks().is_some_and(checked),
+    };
+    let attempts = state.tasks.iter().filter_map(|task| task.attempt.as_ref());
+    !attempts.into_iter().any(busy) && !state.final_checks.as_ref().is_some_and(checked)
 }

@@ -94,7 +94,7 @@ impl Narrator {
             Fact::Dispatched(dispatch) => self.dispatched(dispatch),
             Fact::Refused { at, reason } => one(format!("refused {}: {}", at.task, one_line(reason))),
             Fact::Reported { at, report } => self.reported(at, report),
-            Fact::Lost { at, cause, .. } => one(self.lost(at, *cause)),
+            Fact::Lost { at, cause, capture } => one(self.lost(at, *cause, capture.is_some())),
             Fact::CheckDispatched { of, .. } => one(format!("check {}: {}", subject(of), command(check))),
             Fact::CheckReported { at, passed, ended, output } => {
                 self.judged(at, *passed, ended, output.head(), check)
@@ -183,13 +183,14 @@ impl Narrator {
         why.filter(|why| !why.is_empty()).unwrap_or_else(|| "it gave no reason".to_owned())
     }
 
-    fn lost(&self, at: &AttemptRef, cause: LossCause) -> String {
+    fn lost(&self, at: &AttemptRef, cause: LossCause, kept: bool) -> String {
+        let kept = if kept { ", what it had is kept" } else { "" };
         let what = match self.after(at) {
             Some((TaskState::Pending, _)) => "it is tried again".to_owned(),
             Some((_, Some(why))) => one_line(&why.to_string()),
             _ => "it is not tried again".to_owned(),
         };
-        format!("lost {} attempt {}: {}; {what}", at.task, at.attempt, loss(cause))
+        format!("lost {} attempt {}: {}{kept}; {what}", at.task, at.attempt, loss(cause))
     }
 
     fn judged(
@@ -252,7 +253,7 @@ fn loss(cause: LossCause) -> &'static str {
     match cause {
         LossCause::Node => "its node is gone",
         LossCause::Process => "it ended together with the process",
-        LossCause::Interrupted => "it was interrupted, what it had is kept",
+        LossCause::Interrupted => "it was interrupted",
         LossCause::Environment => "the node could not run it",
         LossCause::Refused => "the node could not take it",
     }
@@ -271,7 +272,11 @@ fn ended(state: EndState, reason: &str) -> String {
         EndState::Failed => "failed",
         EndState::Stopped => "stopped",
     };
-    if reason.is_empty() { word.to_owned() } else { format!("{word}: {}", one_line(reason)) }
+    match one_line(reason) {
+        reason if reason.is_empty() => word.to_owned(),
+        reason if reason.starts_with(word) => reason,
+        reason => format!("{word}: {reason}"),
+    }
 }
 
 #[cfg(test)]

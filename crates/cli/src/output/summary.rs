@@ -114,7 +114,7 @@ fn row(state: &State, task: &Task) -> [String; 4] {
                 said => format!("{changed}: {said}"),
             }
         }
-        (None, Some(why)) => short(&why.to_string(), CELL),
+        (None, Some(why)) => short(&reason_of(task, why), CELL),
         (None, None) => String::new(),
     };
     if let (Some(Why::Conflict(_)), Some(previous)) = (&task.why, &task.previous) {
@@ -125,6 +125,14 @@ fn row(state: &State, task: &Task) -> [String; 4] {
         what = format!("{what} (attempt {})", task.last_attempt);
     }
     [task.spec.id.to_string(), task.state.word().to_owned(), employee, what]
+}
+
+/// Why a task can't go on: what its last attempt said, where that is the reason.
+fn reason_of(task: &Task, why: &Why) -> String {
+    match (why, &task.previous) {
+        (Why::Attempts(_) | Why::Agent(_), Some(previous)) => previous.why.head().to_owned(),
+        _ => why.to_string(),
+    }
 }
 
 fn result_lines(state: &State, home: &Home) -> Vec<String> {
@@ -181,6 +189,10 @@ pub fn advice(state: &State, home: Option<&Home>) -> Vec<String> {
     }
     if matches!(state.state(), RunState::Planning | RunState::Running | RunState::Checking) {
         next.push(format!("ensemble resume {run}"));
+        return next;
+    }
+    if state.state() == RunState::Stopped {
+        next.push(format!("ensemble retry {run}"));
         return next;
     }
     let open = state.tasks.iter().filter(|task| {

@@ -2,7 +2,7 @@
 
 use ensemble_core::{
     ids::{AttemptNumber, CheckNumber, RunId},
-    outcome::Ending,
+    outcome::{Delivery, Ending},
     run::{
         Entry, Fact, State,
         fact::{CheckOf, CheckRef, EndState, Handed, LossCause, WaitReason},
@@ -98,7 +98,7 @@ fn a_failed_attempt_is_tried_again_and_the_last_one_blocks_who_needs_it() {
         ]
     );
     let end = Fact::Ended { state: EndState::Failed, reason: "failed: ST-2".to_owned(), head: commit('0') };
-    assert_eq!(tell(&mut narrator, 8, vec![end]), ["failed: failed: ST-2"]);
+    assert_eq!(tell(&mut narrator, 8, vec![end]), ["failed: ST-2"]);
 }
 
 #[test]
@@ -130,7 +130,8 @@ fn a_failed_check_shows_the_end_of_its_output() {
 #[test]
 fn losses_conflicts_and_waits_say_why() {
     let mut narrator = narrator();
-    let lost = Fact::Lost { at: at("ST-2", 1, 4), cause: LossCause::Interrupted, capture: None };
+    let capture = Some(Delivery { commit: commit('d'), changes: changes(1, 1, 0) });
+    let lost = Fact::Lost { at: at("ST-2", 1, 4), cause: LossCause::Interrupted, capture };
     assert_eq!(
         tell(&mut narrator, 4, vec![dispatched("ST-2", 1, "back"), lost]),
         ["lost ST-2 attempt 1: it was interrupted, what it had is kept; it is tried again"]
