@@ -7,7 +7,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Lets a team of coding agents work on one git repository: a plan of tasks in, a branch out.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
-#[command(name = "ensemble", version, disable_help_subcommand = true, after_help = "\
+#[command(
+    name = "ensemble",
+    version,
+    disable_help_subcommand = true,
+    after_help = "\
 Examples:
   ensemble demo                        the whole thing on a small project that ships inside
   ensemble run --plan plan.yaml        carry out a plan with the team of this repository
@@ -16,7 +20,8 @@ Examples:
 
 Exit codes: 0 delivered · 1 failed · 2 usage or invalid file · 3 waits for a person, or only blocked
             · 4 nobody answers · 130 interrupted (the run can go on)
-A RUN is its id, a prefix of it that only one run has, or `last`.")]
+A RUN is its id, a prefix of it that only one run has, or `last`."
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

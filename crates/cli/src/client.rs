@@ -99,12 +99,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Call`].
-    pub async fn retry(
-        &self,
-        run: RunId,
-        task: Option<&TaskId>,
-        prompt: Option<&str>,
-    ) -> Result<Seq, Error> {
+    pub async fn retry(&self, run: RunId, task: Option<&TaskId>, prompt: Option<&str>) -> Result<Seq, Error> {
         let (task, prompt) = (task.map(ToString::to_string), prompt.map(str::to_owned));
         let request = RetryRequest { run: run.to_string(), task, prompt };
         let answer = within(PATIENCE, self.coordinator().retry(request)).await.said("try again")?;
@@ -178,8 +173,7 @@ impl Client {
             have: have.iter().map(ToString::to_string).collect(),
         };
         let mut client = self.repository();
-        let mut stream =
-            within(PATIENCE, client.fetch(request)).await.said("fetch the result")?.into_inner();
+        let mut stream = within(PATIENCE, client.fetch(request)).await.said("fetch the result")?.into_inner();
         let mut file = tokio::fs::File::from_std(tempfile::tempfile_in(&folder).map_err(failed)?);
         while let Some(chunk) = within(PATIENCE, stream.message()).await.said("fetch the result")? {
             tokio::io::AsyncWriteExt::write_all(&mut file, &chunk.data).await.map_err(failed)?;
@@ -194,8 +188,11 @@ impl Client {
 /// # Errors
 /// [`Error::Fact`] when this version can't read it.
 pub fn entry(run: RunId, event: Event) -> Result<Entry, Error> {
-    let fact: Fact = serde_json::from_str(&event.body)
-        .map_err(|error| Error::Fact { run, seq: event.seq, why: error.to_string() })?;
+    let fact: Fact = serde_json::from_str(&event.body).map_err(|error| Error::Fact {
+        run,
+        seq: event.seq,
+        why: error.to_string(),
+    })?;
     Ok(Entry { seq: Seq(event.seq), epoch: Epoch(event.epoch), time_ms: event.time_ms, fact })
 }
 

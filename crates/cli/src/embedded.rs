@@ -2,6 +2,7 @@
 //! services as between machines, and a socket for other terminals. There is no second code path.
 
 use std::{
+    ffi::OsStr,
     fs,
     future::Future,
     io,
@@ -19,6 +20,7 @@ use ensemble_directory::{Local, Owner};
 use ensemble_journal::Journal;
 use ensemble_node::{Dial, Home, KeeperCommand, NodeHandle};
 use hyper_util::rt::TokioIo;
+use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
 use tokio::{io::DuplexStream, net::UnixListener, sync::mpsc, task::JoinHandle};
 use tokio_stream::{
     StreamExt,
@@ -49,6 +51,10 @@ const BACKLOG: usize = 16;
 
 /// How long agents have to end by themselves when the process is interrupted.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// How long the node has for its last words when nothing of a run is left to end: receipts of what
+/// was journalled. What it can't say by then is kept on its disk.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How long the coordinator has to store what was said when the process ends.
 const FLUSH: Duration = Duration::from_secs(10);
@@ -150,10 +156,13 @@ impl Embedded {
         self.clean();
     }
 
-    /// Ends in order. The journal is closed afterwards.
+    /// Ends in order, once nothing of a run is with the node any more. The journal is closed afterwards.
     pub async fn shutdown(self) {
-        if let Some(node) = &self.node {
-            node.drain(GRACE).await;
+        self.coordinator.0.close();
+        if let Some(node) = &self.node
+            && tokio::time::timeout(LAST_WORDS, node.drain(LAST_WORDS)).await.is_err()
+        {
+            node.kill().await;
         }
         self.coordinator.0.clone().shutdown(FLUSH).await;
         self.clean();
@@ -166,7 +175,11 @@ impl Embedded {
     }
 }
 
-async fn start_node(data: &Path, team: &Team, pipes: mpsc::Sender<DuplexStream>) -> Result<NodeHandle, Error> {
+async fn start_node(
+    data: &Path,
+    team: &Team,
+    pipes: mpsc::Sender<DuplexStream>,
+) -> Result<NodeHandle, Error> {
     let keeper = KeeperCommand {
         program: std::env::current_exe().doing_to("find", "our own binary")?,
         args: vec!["keeper".into()],
@@ -224,6 +237,7 @@ fn listen(socket: &Path) -> Result<UnixListener, Error> {
         // Before the socket is in it, so that nobody gets through between.
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).doing_to("close", folder)?;
     }
+    sweep(folder);
     match fs::remove_file(socket) {
         // One of an earlier process with this id.
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -234,6 +248,18 @@ fn listen(socket: &Path) -> Result<UnixListener, Error> {
     let listener = UnixListener::bind(socket).doing_to("listen at", socket)?;
     fs::set_permissions(socket, fs::Permissions::from_mode(0o600)).doing_to("close", socket)?;
     Ok(listener)
+}
+
+/// Removes the sockets of processes that were killed; they are only litter, so nothing depends on it.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_suffix(".sock"));
+        let Some(pid) = name.and_then(|name| name.parse().ok()) else { continue };
+        if kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH) {
+            let _ = fs::remove_file(path);
+        }
+    }
 }
 
 #[cfg(test)]

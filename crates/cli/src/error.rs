@@ -150,21 +150,24 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Usage { .. } | Self::Files(_) | Self::Later { .. } => Exit::Usage,
-            Self::Git(error) => match error {
+            Self::Git(
                 Git::NotARepository { .. }
                 | Git::ForeignOwner { .. }
                 | Git::Unsupported { .. }
                 | Git::Shallow { .. }
-                | Git::NoSuchRevision { .. } => Exit::Usage,
-                _ => Exit::Failed,
-            },
+                | Git::NoSuchRevision { .. },
+            ) => Exit::Usage,
             Self::Call { status, .. } => match status.code() {
                 Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition => Exit::Usage,
                 Code::Unavailable => Exit::Unreachable,
                 _ => Exit::Failed,
             },
             Self::Coordinator(
-                Owned::Owned { .. } | Owned::UnknownRun(_) | Owned::Refused(_) | Owned::Invalid(_) | Owned::Unfit(_),
+                Owned::Owned { .. }
+                | Owned::UnknownRun(_)
+                | Owned::Refused(_)
+                | Owned::Invalid(_)
+                | Owned::Unfit(_),
             ) => Exit::Usage,
             Self::Unreachable { .. } => Exit::Unreachable,
             Self::Closed => Exit::Good,

@@ -101,7 +101,10 @@ fn set(wish: &Wish) -> Result<(), Error> {
 #[cfg(not(feature = "faults"))]
 fn set(wish: &Wish) -> Result<(), Error> {
     Err(Error::usage(
-        format!("this build has no fault points, so {} can't be set to {:?} at {}", wish.point, wish.act, wish.pass),
+        format!(
+            "this build has no fault points, so {} can't be set to {:?} at {}",
+            wish.point, wish.act, wish.pass
+        ),
         "build it with `--features faults`",
     ))
 }

@@ -35,7 +35,9 @@ pub fn text(path: &Path) -> Result<String, Error> {
     let input: Box<dyn Read> = if name == "-" {
         Box::new(io::stdin())
     } else {
-        let file = File::open(path).doing_to("read", path)?;
+        let unreadable =
+            |error| Error::usage(format!("can't read {name}: {error}"), "name a file that is there");
+        let file = File::open(path).map_err(unreadable)?;
         if file.metadata().doing_to("read", path)?.is_dir() {
             return Err(Error::usage(format!("{name} is a directory"), "name a file"));
         }
@@ -43,8 +45,10 @@ pub fn text(path: &Path) -> Result<String, Error> {
     };
     input.take(READ_LIMIT).read_to_end(&mut bytes).doing_to("read", path)?;
     match source::decode(&name, &bytes) {
-        Ok(_) => String::from_utf8(bytes).map_err(|_| Error::usage(format!("{name} is not UTF-8"), "save it so")),
-        Err(finding) => Err(Error::Files(vec![finding])),
+        Ok(_) => {
+            String::from_utf8(bytes).map_err(|_| Error::usage(format!("{name} is not UTF-8"), "save it so"))
+        }
+        Err(findings) => Err(Error::Files(findings)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ensemble_core::{
     ids::Seq,
-    run::{Entry, Fact},
+    run::{Entry, Fact, State},
     text::Text,
 };
 use ensemble_journal::Journal;
@@ -41,7 +41,7 @@ impl Follower {
     /// Whether nothing more will happen unless a person does something.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        let state = &self.narrator.story().state;
+        let state = self.narrator.state();
         state.seq >= self.settled && (state.ended.is_some() || state.waiting.is_some())
     }
 
@@ -50,11 +50,23 @@ impl Follower {
     /// # Errors
     /// When nobody answers for [`PATIENCE`], and [`Error::Fact`].
     pub async fn follow(&mut self, client: &Client) -> Result<(), Error> {
+        self.follow_until(client, |_| false).await
+    }
+
+    /// Tells the run until it is over or as `enough` says. May be dropped at any await and called again.
+    ///
+    /// # Errors
+    /// As [`Follower::follow`].
+    pub async fn follow_until(
+        &mut self,
+        client: &Client,
+        enough: impl Fn(&State) -> bool,
+    ) -> Result<(), Error> {
         let mut heard = Instant::now();
-        while !self.is_over() {
-            let before = self.narrator.story().state.seq;
-            let broken = self.listen(client).await.err();
-            if self.narrator.story().state.seq > before {
+        while !self.is_over() && !enough(self.narrator.state()) {
+            let before = self.narrator.state().seq;
+            let broken = self.listen(client, &enough).await.err();
+            if self.narrator.state().seq > before {
                 heard = Instant::now();
             }
             match broken {
@@ -63,24 +75,25 @@ impl Follower {
                 None if heard.elapsed() > PATIENCE => {
                     return Err(Error::broken("the run's owner ended"));
                 }
-                _ if self.is_over() => {}
+                _ if self.is_over() || enough(self.narrator.state()) => {}
                 _ => sleep(PAUSE).await,
             }
         }
         Ok(())
     }
 
-    /// One stream, until it ends or the run is over.
-    async fn listen(&mut self, client: &Client) -> Result<(), Error> {
-        let state = &self.narrator.story().state;
+    /// One stream, until it ends or there is enough of it.
+    async fn listen(&mut self, client: &Client, enough: &impl Fn(&State) -> bool) -> Result<(), Error> {
+        let state = self.narrator.state();
         let (run, after) = (state.run, state.seq);
         let mut stream = client.watch(run, after).await?;
-        while !self.is_over() {
+        while !self.is_over() && !enough(self.narrator.state()) {
             let event = stream.message().await;
-            let event = event.map_err(|status| Error::Call { doing: "watch the run", status: Box::new(status) })?;
+            let event =
+                event.map_err(|status| Error::Call { doing: "watch the run", status: Box::new(status) })?;
             let Some(event) = event else { break };
             let entry = client::entry(run, event)?;
-            if entry.seq <= self.narrator.story().state.seq {
+            if entry.seq <= self.narrator.state().seq {
                 continue;
             }
             self.tell(entry).await?;
@@ -96,7 +109,7 @@ impl Follower {
         for line in self.narrator.tell(&entry) {
             self.screen.line(&line);
         }
-        self.screen.update(&self.narrator.story().state);
+        self.screen.update(self.narrator.state());
         Ok(())
     }
 }

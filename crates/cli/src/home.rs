@@ -10,7 +10,7 @@ use ensemble_core::{
         state::{RunState, State},
     },
 };
-use ensemble_workspace::{Error as Git, Into as Moved, UserRepository};
+use ensemble_workspace::{BranchMove as Moved, Error as Git, UserRepository};
 
 use crate::{
     client::Client,
@@ -78,7 +78,7 @@ async fn branch(
 
 /// Moves the run's own branch from where an earlier end of the run left it.
 fn advance(repository: &UserRepository, branch: &str, head: &CommitId, now: &CommitId) -> Result<(), Error> {
-    match repository.into(branch, head, now) {
+    match repository.move_branch(branch, head, now) {
         Ok(Moved::Moved | Moved::Created) => Ok(()),
         Ok(Moved::CheckedOut { .. }) => Err(Error::usage(
             format!("the branch {branch} is checked out, so it was not moved to {head}"),
@@ -115,7 +115,7 @@ fn move_branch(
     if state.state() != RunState::Delivered {
         return Into::NotDelivered;
     }
-    match repository.into(name, head, base) {
+    match repository.move_branch(name, head, base) {
         Ok(Moved::Moved | Moved::Created) => Into::Moved,
         Ok(Moved::CheckedOut { .. }) => Into::CheckedOut,
         Ok(Moved::MovedSince { now }) => Into::MovedSince(now),

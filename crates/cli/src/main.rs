@@ -16,7 +16,6 @@ mod paths;
 mod runs;
 mod session;
 mod signals;
-mod story;
 #[cfg(test)]
 mod testing;
 mod verbs;

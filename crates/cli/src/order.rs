@@ -149,7 +149,7 @@ impl Order {
 
     /// The user's branch to move at the end.
     #[must_use]
-    pub fn into(&self) -> Option<&str> {
+    pub fn branch(&self) -> Option<&str> {
         self.into.as_deref()
     }
 }
@@ -214,4 +214,3 @@ fn goal(given: Option<&str>, plan: &Plan, team: &Team) -> String {
     let candidates = [given.map(of), Some(of(&plan.project_scope)), Some(of(&team.description))];
     candidates.into_iter().flatten().find(|text| !text.is_empty()).unwrap_or_else(|| team.name.to_string())
 }
-

@@ -21,7 +21,6 @@ use crate::{
     output::{Narrator, Screen},
     paths, runs,
     session::Session,
-    story::Story,
 };
 
 /// A run that exists, with what is needed to go on with it.
@@ -32,7 +31,7 @@ pub struct Existing {
     /// The journal.
     pub journal: Journal,
     /// The run as far as it is journalled.
-    pub story: Story,
+    pub state: State,
     /// Where its result goes, if that can be told.
     pub repository: Option<UserRepository>,
 }
@@ -43,8 +42,8 @@ impl Existing {
     /// # Errors
     /// When its facts can't be read.
     pub async fn load(place: &Place, data: PathBuf, journal: Journal, run: RunId) -> Result<Self, Error> {
-        let story = runs::load(&journal, run).await?;
-        Ok(Self { data, journal, story, repository: UserRepository::discover(&place.repo).ok() })
+        let state = runs::load(&journal, run).await?;
+        Ok(Self { data, journal, state, repository: UserRepository::discover(&place.repo).ok() })
     }
 
     /// The run that `word` means in `place`.
@@ -69,19 +68,13 @@ impl Existing {
     /// Its id.
     #[must_use]
     pub fn run(&self) -> RunId {
-        self.state().run
-    }
-
-    /// Its state.
-    #[must_use]
-    pub fn state(&self) -> &State {
-        &self.story.state
+        self.state.run
     }
 
     /// The team that it was handed in with.
     async fn team(&self) -> Result<Team, Error> {
         let mut copies = Vec::new();
-        for file in self.state().submitted.iter().flat_map(|submitted| &submitted.files) {
+        for file in self.state.submitted.iter().flat_map(|submitted| &submitted.files) {
             copies.push((file.clone(), runs::whole(&self.journal, &file.text).await?));
         }
         files::team_again(&copies)
@@ -94,11 +87,11 @@ impl Existing {
     pub async fn take_over(self, format: Format) -> Result<Session, Error> {
         let team = self.team().await?;
         let embedded = Embedded::start(&self.data, &self.journal, Some(&team)).await?;
-        let into = self.state().submitted.as_ref().and_then(|submitted| submitted.into.clone());
-        let settled = Seq(self.state().seq.0 + 1);
+        let into = self.state.submitted.as_ref().and_then(|submitted| submitted.into.clone());
+        let settled = Seq(self.state.seq.0 + 1);
         embedded.own(self.run()).await?;
         let follower = Follower {
-            narrator: Narrator::new(self.story),
+            narrator: Narrator::new(self.state),
             screen: Screen::fitting(),
             journal: self.journal,
             settled,

@@ -10,10 +10,7 @@ use ensemble_core::{
 };
 use ensemble_journal::{Journal, Row, Stream};
 
-use crate::{
-    error::{Error, or_list},
-    story::Story,
-};
+use crate::error::{Error, or_list};
 
 /// Facts read at once; a fact has at most some tens of kilobytes.
 const PAGE: usize = 256;
@@ -81,8 +78,11 @@ pub fn pick(runs: &[RunId], word: &str) -> Result<RunId, Error> {
         return Ok(*newest);
     }
     let prefix = word.to_ascii_uppercase();
-    let found: Vec<RunId> =
-        runs.iter().copied().filter(|run| !prefix.is_empty() && run.to_string().starts_with(&prefix)).collect();
+    let found: Vec<RunId> = runs
+        .iter()
+        .copied()
+        .filter(|run| !prefix.is_empty() && run.to_string().starts_with(&prefix))
+        .collect();
     match found.as_slice() {
         [one] => Ok(*one),
         [] => Err(Error::usage(format!("there is no run `{word}`"), "`ensemble ps` lists them")),
@@ -133,18 +133,18 @@ pub async fn each(
     }
 }
 
-/// A run as far as it is journalled.
+/// The state of a run as far as it is journalled.
 ///
 /// # Errors
 /// Those of the journal, and [`Error::Fact`].
-pub async fn load(journal: &Journal, run: RunId) -> Result<Story, Error> {
-    let mut story = Story::new(run);
+pub async fn load(journal: &Journal, run: RunId) -> Result<State, Error> {
+    let mut state = State::new(run);
     each(journal, run, Seq(0), |entry| {
-        story.apply(&entry);
+        state.apply(&entry);
         Ok(())
     })
     .await?;
-    Ok(story)
+    Ok(state)
 }
 
 /// The whole of a text, fetched from the blob store if it lies there.

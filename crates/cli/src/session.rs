@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use ensemble_core::run::state::{Attempt, Check, CheckState, Checks, Stage, State};
 use ensemble_workspace::UserRepository;
 
 use crate::{
@@ -40,6 +41,9 @@ impl Session {
     pub async fn carry_on(mut self, mut signals: Signals) -> Result<Exit, Error> {
         let client = self.embedded.client().clone();
         tokio::select! {
+            () = self.embedded.node_ended() => {
+                Err(Error::broken("the part that runs agents failed again and again"))
+            }
             followed = self.follower.follow(&client) => {
                 self.follower.screen.clear();
                 followed?;
@@ -52,8 +56,8 @@ impl Session {
     /// The run is over.
     async fn end(self) -> Result<Exit, Error> {
         let home = self.bring_home().await;
-        let story = self.follower.narrator.story();
-        let exit = Exit::of(story.state.state());
+        let state = self.follower.narrator.state();
+        let exit = Exit::of(state.state());
         self.print(&home)?;
         self.embedded.shutdown().await;
         Ok(exit)
@@ -61,19 +65,17 @@ impl Session {
 
     /// The process shall end: once more, and it ends at once.
     async fn interrupt(mut self, mut signals: Signals) -> Result<Exit, Error> {
-        let run = self.follower.narrator.story().state.run;
+        let run = self.follower.narrator.state().run;
         self.follower.screen.clear();
-        output::say("interrupted: agents are being stopped and what they did is kept; once more ends at once");
+        output::say(
+            "interrupted: agents are being stopped and what they did is kept; once more ends at once",
+        );
         let client = self.embedded.client().clone();
-        let told = async {
-            // What the stopped agents leave is told too; the drain decides when it is enough.
-            let _ = self.follower.follow(&client).await;
-            std::future::pending::<()>().await;
-        };
         let drained = tokio::select! {
             () = self.embedded.drain() => true,
             () = signals.next() => false,
-            () = told => true,
+            // What the stopped agents leave is told too; once all is told the node needs no more time.
+            followed = self.follower.follow_until(&client, is_idle) => followed.is_ok(),
         };
         if drained {
             let home = self.bring_home().await;
@@ -87,16 +89,28 @@ impl Session {
     }
 
     async fn bring_home(&self) -> Home {
-        let state = &self.follower.narrator.story().state;
+        let state = self.follower.narrator.state();
         let (client, into) = (self.embedded.client(), self.into.as_deref());
         home::bring(client, self.repository.as_ref(), state, into, &self.data).await
     }
 
     fn print(&self, home: &Home) -> Result<(), Error> {
-        let story = self.follower.narrator.story();
+        let state = self.follower.narrator.state();
         match self.format {
-            Format::Json => output::result(&output::run_object(story, Some(home)).to_string()),
-            Format::Table => output::result(&output::summary(story, home).join("\n")),
+            Format::Json => output::result(&output::run_object(state, Some(home)).to_string()),
+            Format::Table => output::result(&output::summary(state, home).join("\n")),
         }
     }
+}
+
+/// Whether nothing of a run is with a node.
+fn is_idle(state: &State) -> bool {
+    let runs = |check: &Check| matches!(check.state, CheckState::Live { .. });
+    let checked = |checks: &Checks| checks.each.iter().any(runs);
+    let busy = |attempt: &Attempt| match &attempt.stage {
+        Stage::Assigned | Stage::Working => true,
+        stage => stage.checks().is_some_and(checked),
+    };
+    let attempts = state.tasks.iter().filter_map(|task| task.attempt.as_ref());
+    !attempts.into_iter().any(busy) && !state.final_checks.as_ref().is_some_and(checked)
 }

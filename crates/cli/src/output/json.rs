@@ -1,17 +1,18 @@
 //! Shapes for programs. They are a promise, kept by the golden files in `testdata/`: keys are added,
-//! never renamed or given another meaning.
+//! never renamed or given another meaning. What is told of a run is `core`'s view of it.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use ensemble_core::{
+    ids::RunId,
     plan::{Plan, graph::Graph},
-    run::{Entry, State, state::{Task, TaskState}},
+    run::{Entry, State, view::View},
     source::{Finding, Severity},
 };
 use serde_json::{Map, Value, json};
 
 use super::summary::advice;
-use crate::{error::Exit, story::Story};
+use crate::error::Exit;
 
 /// What became of the result in the user's repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,22 +28,29 @@ pub struct Home {
 /// A run in `ps`.
 #[must_use]
 pub fn ps_object(state: &State) -> Value {
-    json!({
-        "id": state.run,
-        "state": state.state().word(),
-        "goal": goal(state),
-        "tasks": state.counts,
-        "branch": state.branch(),
-    })
+    json!(View::of(state))
 }
 
-fn goal(state: &State) -> &str {
-    state.submitted.as_ref().map_or("", |submitted| submitted.goal.head())
+/// A run in `show`, and with `home` the final object of `run`.
+#[must_use]
+pub fn run_object(state: &State, home: Option<&Home>) -> Value {
+    let mut object = json!(View::with_tasks(state));
+    let Some(map) = object.as_object_mut() else { return object };
+    let mut set = |key: &str, value: Value| map.insert(key.to_owned(), value);
+    set("exit", json!(Exit::of(state.state()) as u8));
+    set("next", json!(advice(state, home)));
+    if let Some(home) = home {
+        set("brought_home", json!(home.branch));
+        set("problem", json!(home.problem));
+        let moved = home.into.as_ref();
+        set("moved", json!(moved.map(|(branch, into)| json!({ "branch": branch, "result": into.word() }))));
+    }
+    object
 }
 
 /// A fact in `events`: its envelope, then its own fields.
 #[must_use]
-pub fn event_object(run: ensemble_core::ids::RunId, entry: &Entry) -> Value {
+pub fn event_object(run: RunId, entry: &Entry) -> Value {
     let mut object = Map::new();
     object.insert("run".to_owned(), json!(run));
     object.insert("seq".to_owned(), json!(entry.seq));
@@ -65,71 +73,6 @@ fn time(milliseconds: u64) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
-/// A run in `show`, and with `home` the final object of `run`.
-#[must_use]
-pub fn run_object(story: &Story, home: Option<&Home>) -> Value {
-    let state = &story.state;
-    let mut object = json!({
-        "run": state.run,
-        "state": state.state().word(),
-        "exit": Exit::of(state.state()) as u8,
-        "goal": goal(state),
-        "reason": state.end_reason,
-        "began": time(state.began_ms),
-        "duration_ms": state.changed_ms.saturating_sub(state.began_ms),
-        "tasks": state.counts,
-        "branch": state.branch(),
-        "head": state.head,
-        "results": state.tasks.iter().map(|task| task_object(story, task)).collect::<Vec<_>>(),
-        "next": advice(state, home),
-    });
-    if let (Some(home), Some(object)) = (home, object.as_object_mut()) {
-        object.insert("brought_home".to_owned(), json!(home.branch));
-        if let Some(problem) = &home.problem {
-            object.insert("problem".to_owned(), json!(problem));
-        }
-        if let Some((branch, into)) = &home.into {
-            object.insert("into".to_owned(), json!({ "branch": branch, "result": into.word() }));
-        }
-    }
-    object
-}
-
-fn task_object(story: &Story, task: &Task) -> Value {
-    let mut object = json!({
-        "task": task.spec.id,
-        "title": task.spec.label(),
-        "state": task.state.word(),
-        "attempts": task.last_attempt,
-        "dependencies": task.spec.dependencies,
-    });
-    let Some(map) = object.as_object_mut() else { return object };
-    let mut set = |key: &str, value: Value| map.insert(key.to_owned(), value);
-    if let Some(employee) = story.who(&task.spec.id) {
-        set("employee", json!(employee));
-    }
-    if let Some(delivered) = &task.delivered {
-        let report = &delivered.report;
-        let changes = match (&delivered.merged, &report.delivery) {
-            (None, Some(delivery)) => &delivery.changes,
-            _ => &delivered.changes,
-        };
-        set("summary", json!(report.outcome.summary.head()));
-        set("artifacts", json!(report.outcome.artifacts.keys().collect::<Vec<_>>()));
-        set("changes", json!(changes));
-        set("merged", json!(delivered.merged));
-    }
-    if let Some(why) = &task.why {
-        set("why", json!(why.to_string()));
-    }
-    if let (TaskState::Failed | TaskState::Blocked | TaskState::Stopped, Some(previous)) =
-        (task.state, &task.previous)
-    {
-        set("last", json!({ "attempt": previous.attempt, "why": previous.why.head(), "capture": previous.capture }));
-    }
-    object
-}
-
 /// A file in `check`: whether it is accepted, its findings, and the accepted value.
 #[must_use]
 pub fn check_object(file: &str, kind: &str, findings: &[Finding], value: Option<Value>) -> Value {
@@ -149,3 +92,6 @@ pub fn plan_object(plan: &Plan, graph: &Graph) -> Value {
         "critical_path": ids(&graph.critical_path(|_| 1)),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,16 +5,13 @@ use ensemble_core::{
     ids::TaskId,
     outcome::Ending,
     run::{
-        Entry, Fact,
-        fact::{
-            AttemptRef, CheckOf, CheckRef, Dispatch, EndState, Handed, LossCause, Report, WaitReason,
-        },
+        Entry, Fact, State,
+        fact::{AttemptRef, CheckOf, CheckRef, Dispatch, EndState, Handed, LossCause, Report, WaitReason},
         state::{CheckState, TaskState, Why, attempt_ref},
     },
 };
 
 use super::text::{changes, count, one_line, tail};
-use crate::story::Story;
 
 /// Lines shown of a failed check's output; `ensemble logs` has more.
 const CHECK_LINES: usize = 20;
@@ -22,33 +19,33 @@ const CHECK_LINES: usize = 20;
 /// Tells a run as it happens.
 #[derive(Clone, Debug)]
 pub struct Narrator {
-    story: Story,
+    state: State,
     /// Which tasks were said to be blocked, by their place in the plan.
     blocked: Vec<bool>,
 }
 
 impl Narrator {
-    /// A narrator that knows the run up to `story` and tells what comes after.
+    /// A narrator that knows the run up to `state` and tells what comes after.
     #[must_use]
-    pub fn new(story: Story) -> Self {
-        let mut narrator = Self { story, blocked: Vec::new() };
+    pub fn new(state: State) -> Self {
+        let mut narrator = Self { state, blocked: Vec::new() };
         narrator.newly_blocked();
         narrator
     }
 
     /// The run as far as it was told.
     #[must_use]
-    pub fn story(&self) -> &Story {
-        &self.story
+    pub fn state(&self) -> &State {
+        &self.state
     }
 
     /// Takes a fact in and says it in lines; some facts say nothing to people.
     pub fn tell(&mut self, entry: &Entry) -> Vec<String> {
         let check = self.command_of(&entry.fact);
-        let blocked = self.story.state.counts.blocked;
-        self.story.apply(entry);
+        let blocked = self.state.counts.blocked;
+        self.state.apply(entry);
         let mut lines = self.lines(&entry.fact, check.as_deref());
-        if self.story.state.counts.blocked != blocked {
+        if self.state.counts.blocked != blocked {
             lines.extend(self.newly_blocked());
         }
         lines
@@ -57,10 +54,12 @@ impl Narrator {
     /// Says which tasks are blocked by another one since this was last asked.
     fn newly_blocked(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
-        self.blocked.resize(self.story.state.tasks.len(), false);
-        for (task, told) in self.story.state.tasks.iter().zip(&mut self.blocked) {
+        self.blocked.resize(self.state.tasks.len(), false);
+        for (task, told) in self.state.tasks.iter().zip(&mut self.blocked) {
             let before = std::mem::replace(told, task.state == TaskState::Blocked);
-            if let (false, TaskState::Blocked, Some(why @ Why::Dependency(_))) = (before, task.state, &task.why) {
+            if let (false, TaskState::Blocked, Some(why @ Why::Dependency(_))) =
+                (before, task.state, &task.why)
+            {
                 lines.push(format!("blocked {}: {why}", task.spec.id));
             }
         }
@@ -71,14 +70,14 @@ impl Narrator {
     fn command_of(&self, fact: &Fact) -> Option<String> {
         let (of, number) = match fact {
             Fact::CheckDispatched { of, command, .. } => {
-                let checks = self.story.state.checks(of)?;
+                let checks = self.state.checks(of)?;
                 return checks.each.get(*command as usize).map(|check| check.command.clone());
             }
             Fact::CheckReported { at, .. } | Fact::CheckLost { at, .. } => (&at.of, at.check),
             _ => return None,
         };
         let is_it = |state: &CheckState| matches!(state, CheckState::Live { number: n, .. } if *n == number);
-        let checks = self.story.state.checks(of)?;
+        let checks = self.state.checks(of)?;
         checks.each.iter().find(|check| is_it(&check.state)).map(|check| check.command.clone())
     }
 
@@ -86,16 +85,17 @@ impl Narrator {
         let one = |line: String| vec![line];
         match fact {
             Fact::Submitted(submitted) => {
-                one(format!("run {}: {}", self.story.state.run, one_line(submitted.goal.head())))
+                let goal = submitted.goal.head().lines().next().unwrap_or_default();
+                one(format!("run {}: {}", self.state.run, one_line(goal)))
             }
-            Fact::Planned { complete: true, .. } => one(format!("planned {}", count(self.story.state.tasks.len(), "task"))),
+            Fact::Planned { complete: true, .. } => {
+                one(format!("planned {}", count(self.state.tasks.len(), "task")))
+            }
             Fact::Dispatched(dispatch) => self.dispatched(dispatch),
             Fact::Refused { at, reason } => one(format!("refused {}: {}", at.task, one_line(reason))),
             Fact::Reported { at, report } => self.reported(at, report),
-            Fact::Lost { at, cause, .. } => one(self.lost(at, *cause)),
-            Fact::CheckDispatched { of, .. } => {
-                one(format!("check {}: {}", subject(of), command(check)))
-            }
+            Fact::Lost { at, cause, capture } => one(self.lost(at, *cause, capture.is_some())),
+            Fact::CheckDispatched { of, .. } => one(format!("check {}: {}", subject(of), command(check))),
             Fact::CheckReported { at, passed, ended, output } => {
                 self.judged(at, *passed, ended, output.head(), check)
             }
@@ -107,8 +107,8 @@ impl Narrator {
             Fact::Merged { task, .. } => one(format!("merged {task}")),
             Fact::Conflicted { task, attempt, files } => {
                 let files = files.iter().map(|file| one_line(file)).collect::<Vec<_>>().join(", ");
-                let side = attempt_ref(self.story.state.run, task, *attempt);
-                let branch = self.story.state.branch();
+                let side = attempt_ref(self.state.run, task, *attempt);
+                let branch = self.state.branch();
                 one(format!("conflict {task}: {files}; the sides are kept as {branch} and {side}"))
             }
             Fact::StopRequested { task: Some(task) } => one(format!("stop {task} requested")),
@@ -117,8 +117,9 @@ impl Narrator {
             Fact::Retried { task: None, .. } => one("retry".to_owned()),
             Fact::Waiting { reason } => one(format!("waiting: {}", wait(*reason))),
             Fact::Ended { state, reason, .. } => one(ended(*state, reason)),
-            Fact::Claimed { coordinator } if self.story.state.epoch.0 > 1 => {
-                one(format!("taken over by {coordinator} (epoch {})", self.story.state.epoch))
+            // The first claim follows the submission; a later one means that an owner was lost.
+            Fact::Claimed { coordinator } if self.state.turns > 0 => {
+                one(format!("taken over by {coordinator} (epoch {})", self.state.epoch))
             }
             Fact::Claimed { .. }
             | Fact::Planned { .. }
@@ -130,7 +131,7 @@ impl Narrator {
 
     fn dispatched(&self, dispatch: &Dispatch) -> Vec<String> {
         let Dispatch { task, attempt, employee, context, .. } = dispatch;
-        let found = self.story.state.find(task).map(|(_, task)| task);
+        let found = self.state.find(task).map(|(_, task)| task);
         let label = found.map(|task| one_line(task.spec.label())).unwrap_or_default();
         let again = if attempt.0 > 1 { format!(", attempt {attempt}") } else { String::new() };
         let needs = found.map_or(&[][..], |task| &task.spec.dependencies);
@@ -164,7 +165,7 @@ impl Narrator {
 
     /// The state of the attempt's task now, and why.
     fn after(&self, at: &AttemptRef) -> Option<(TaskState, Option<&Why>)> {
-        self.story.state.find(&at.task).map(|(_, task)| (task.state, task.why.as_ref()))
+        self.state.find(&at.task).map(|(_, task)| (task.state, task.why.as_ref()))
     }
 
     fn failed(&self, at: &AttemptRef) -> String {
@@ -176,19 +177,20 @@ impl Narrator {
     }
 
     fn why(&self, at: &AttemptRef) -> String {
-        let Some((_, task)) = self.story.state.find(&at.task) else { return String::new() };
+        let Some((_, task)) = self.state.find(&at.task) else { return String::new() };
         let previous = task.previous.as_ref().map(|previous| one_line(previous.why.head()));
         let why = previous.or_else(|| task.why.as_ref().map(|why| one_line(&why.to_string())));
         why.filter(|why| !why.is_empty()).unwrap_or_else(|| "it gave no reason".to_owned())
     }
 
-    fn lost(&self, at: &AttemptRef, cause: LossCause) -> String {
+    fn lost(&self, at: &AttemptRef, cause: LossCause, kept: bool) -> String {
+        let kept = if kept { ", what it had is kept" } else { "" };
         let what = match self.after(at) {
             Some((TaskState::Pending, _)) => "it is tried again".to_owned(),
             Some((_, Some(why))) => one_line(&why.to_string()),
             _ => "it is not tried again".to_owned(),
         };
-        format!("lost {} attempt {}: {}; {what}", at.task, at.attempt, loss(cause))
+        format!("lost {} attempt {}: {}{kept}; {what}", at.task, at.attempt, loss(cause))
     }
 
     fn judged(
@@ -207,9 +209,9 @@ impl Narrator {
         lines.extend(tail(output, CHECK_LINES));
         if let Some(task) = &at.of.task {
             let attempt = AttemptRef { task: task.clone(), attempt: at.of.attempt, token: at.token };
-            let gone = self.after(&attempt).is_some_and(|(state, _)| {
-                matches!(state, TaskState::Failed | TaskState::Pending)
-            });
+            let gone = self
+                .after(&attempt)
+                .is_some_and(|(state, _)| matches!(state, TaskState::Failed | TaskState::Pending));
             if gone {
                 lines.push(self.failed(&attempt));
             }
@@ -251,7 +253,7 @@ fn loss(cause: LossCause) -> &'static str {
     match cause {
         LossCause::Node => "its node is gone",
         LossCause::Process => "it ended together with the process",
-        LossCause::Interrupted => "it was interrupted, what it had is kept",
+        LossCause::Interrupted => "it was interrupted",
         LossCause::Environment => "the node could not run it",
         LossCause::Refused => "the node could not take it",
     }
@@ -270,7 +272,11 @@ fn ended(state: EndState, reason: &str) -> String {
         EndState::Failed => "failed",
         EndState::Stopped => "stopped",
     };
-    if reason.is_empty() { word.to_owned() } else { format!("{word}: {}", one_line(reason)) }
+    match one_line(reason) {
+        reason if reason.is_empty() => word.to_owned(),
+        reason if reason.starts_with(word) => reason,
+        reason => format!("{word}: {reason}"),
+    }
 }
 
 #[cfg(test)]

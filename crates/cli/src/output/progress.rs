@@ -46,7 +46,11 @@ impl Screen {
     /// The screen that fits standard error.
     #[must_use]
     pub fn fitting() -> Self {
-        if wants_progress() { Self::Terminal(Terminal::new(ProgressDrawTarget::stderr())) } else { Self::Plain }
+        if wants_progress() {
+            Self::Terminal(Terminal::new(ProgressDrawTarget::stderr()))
+        } else {
+            Self::Plain
+        }
     }
 
     /// Something happened.
@@ -96,6 +100,9 @@ struct Shown {
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.parts.is_empty() {
+            return f.write_str("-");
+        }
         let parts = self.parts.iter().map(|(text, since)| {
             format!("{text} {}", duration(u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)))
         });

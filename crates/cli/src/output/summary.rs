@@ -14,7 +14,6 @@ use super::{
     table::table,
     text::{changes, count, duration, one_line, short},
 };
-use crate::story::Story;
 
 /// Characters of a summary or reason in a table.
 const CELL: usize = 100;
@@ -66,41 +65,61 @@ fn shorten(commit: &CommitId) -> &str {
 
 /// The end of a run in lines.
 #[must_use]
-pub fn summary(story: &Story, home: &Home) -> Vec<String> {
-    let state = &story.state;
-    let mut lines = show(story);
+pub fn summary(state: &State, home: &Home) -> Vec<String> {
+    let mut lines = head(state);
     lines.extend(result_lines(state, home));
     lines.extend(section("next", advice(state, Some(home))));
     lines
 }
 
-/// A run in lines: its head and its tasks.
+/// A run in lines, whether it goes on or not; with the process that works on it, if there is one.
 #[must_use]
-pub fn show(story: &Story) -> Vec<String> {
-    let state = &story.state;
+pub fn show(state: &State, pid: Option<u32>) -> Vec<String> {
+    let run = state.run;
+    let mut lines = head(state);
+    let goal = state.submitted.as_ref().map_or("", |submitted| submitted.goal.head());
+    let goal = short(goal.lines().next().unwrap_or_default(), CELL);
+    lines.insert(1, format!("goal: {goal}"));
+    lines.push(format!("branch: {}", state.branch()));
+    match pid {
+        Some(pid) => {
+            lines.push(format!("process {pid} works on it; watch it with `ensemble events {run} --follow`"));
+        }
+        None => lines.extend(section("next", advice(state, None))),
+    }
+    lines
+}
+
+/// A run's first line and its tasks.
+fn head(state: &State) -> Vec<String> {
     let counts = &state.counts;
     let took = duration(state.changed_ms.saturating_sub(state.began_ms));
     let word = state.state().word();
     let reason = reason(state);
-    let mut lines = vec![
-        format!("run {} {word} after {took}: {} of {} tasks{reason}", state.run, counts.success, state.tasks.len()),
-    ];
-    let rows: Vec<[String; 4]> = state.tasks.iter().map(|task| row(story, task)).collect();
+    let mut lines = vec![format!(
+        "run {} {word} after {took}: {} of {} tasks{reason}",
+        state.run,
+        counts.success,
+        state.tasks.len()
+    )];
+    let rows: Vec<[String; 4]> = state.tasks.iter().map(|task| row(state, task)).collect();
     lines.extend(table(&rows).into_iter().map(|line| format!("  {line}")));
     lines
 }
 
 fn reason(state: &State) -> String {
     match (&state.waiting, state.end_reason.as_str()) {
-        (Some(ensemble_core::run::fact::WaitReason::Blocked), _) => " (only blocked ones are left)".to_owned(),
+        (Some(ensemble_core::run::fact::WaitReason::Blocked), _) => {
+            " (only blocked ones are left)".to_owned()
+        }
         (Some(ensemble_core::run::fact::WaitReason::Budget), _) => " (the budget is spent)".to_owned(),
         (None, "") => String::new(),
         (None, reason) => format!(" ({})", one_line(reason)),
     }
 }
 
-fn row(story: &Story, task: &Task) -> [String; 4] {
-    let employee = story.who(&task.spec.id).map(ToString::to_string).unwrap_or_default();
+fn row(state: &State, task: &Task) -> [String; 4] {
+    let employee = task.employee.as_ref().map(ToString::to_string).unwrap_or_default();
     let mut what = match (&task.delivered, &task.why) {
         (Some(delivered), _) => {
             let changed = match &delivered.merged {
@@ -112,17 +131,25 @@ fn row(story: &Story, task: &Task) -> [String; 4] {
                 said => format!("{changed}: {said}"),
             }
         }
-        (None, Some(why)) => short(&why.to_string(), CELL),
+        (None, Some(why)) => short(&reason_of(task, why), CELL),
         (None, None) => String::new(),
     };
     if let (Some(Why::Conflict(_)), Some(previous)) = (&task.why, &task.previous) {
-        let side = attempt_ref(story.state.run, &task.spec.id, previous.attempt);
+        let side = attempt_ref(state.run, &task.spec.id, previous.attempt);
         what = format!("{what}; its side is kept as {side}");
     }
     if task.last_attempt.0 > 1 {
         what = format!("{what} (attempt {})", task.last_attempt);
     }
     [task.spec.id.to_string(), task.state.word().to_owned(), employee, what]
+}
+
+/// Why a task can't go on: what its last attempt said, where that is the reason.
+fn reason_of(task: &Task, why: &Why) -> String {
+    match (why, &task.previous) {
+        (Why::Attempts(_) | Why::Agent(_), Some(previous)) => previous.why.head().to_owned(),
+        _ => why.to_string(),
+    }
 }
 
 fn result_lines(state: &State, home: &Home) -> Vec<String> {
@@ -179,6 +206,10 @@ pub fn advice(state: &State, home: Option<&Home>) -> Vec<String> {
     }
     if matches!(state.state(), RunState::Planning | RunState::Running | RunState::Checking) {
         next.push(format!("ensemble resume {run}"));
+        return next;
+    }
+    if state.state() == RunState::Stopped {
+        next.push(format!("ensemble retry {run}"));
         return next;
     }
     let open = state.tasks.iter().filter(|task| {

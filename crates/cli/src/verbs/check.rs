@@ -1,5 +1,7 @@
 //! `ensemble check`: everything that is wrong with team and plan files, each finding with its place.
 
+mod model;
+
 use std::path::Path;
 
 use ensemble_core::{
@@ -28,7 +30,8 @@ struct Verdict {
 /// When a file can't be read. What is wrong *in* a file is printed, with exit 2.
 pub fn check(args: &Check) -> Result<Exit, Error> {
     if args.from_model {
-        return Err(later());
+        let verdicts: Result<Vec<_>, _> = args.files.iter().map(|file| model::answer(file, args)).collect();
+        return print(&verdicts?, args.output.format);
     }
     let mut kinds = Vec::new();
     for file in &args.files {
@@ -52,21 +55,21 @@ pub fn check(args: &Check) -> Result<Exit, Error> {
         let verdict = match kind {
             Ok(Kind::Team) => continue,
             Ok(Kind::Plan) => plan_file(file, team.as_ref())?,
-            Ok(Kind::Loop) => return Err(later()),
-            Err(findings) => Verdict { file: file.display().to_string(), kind: "unknown", findings, value: None },
+            Ok(Kind::Loop) => {
+                return Err(Error::usage(
+                    "the loop has no files of its own",
+                    "add --from-model for a model's answer",
+                ));
+            }
+            Err(findings) => {
+                Verdict { file: file.display().to_string(), kind: "unknown", findings, value: None }
+            }
         };
         verdicts.push((place, verdict));
     }
     verdicts.sort_by_key(|(place, _)| *place);
     let verdicts: Vec<Verdict> = verdicts.into_iter().map(|(_, verdict)| verdict).collect();
     print(&verdicts, args.output.format)
-}
-
-fn later() -> Error {
-    Error::Later {
-        what: "checking a model's answers".to_owned(),
-        instead: "check team and plan files without --from-model and --kind loop".to_owned(),
-    }
 }
 
 /// What a file is, by the keys at its top; or why nobody can tell.
@@ -91,7 +94,8 @@ fn guess(file: &Path) -> Result<Result<Kind, Vec<Finding>>, Error> {
     if ["employees", "subagents", "coordinator", "collaboration", "name"].into_iter().any(has) {
         return Ok(Ok(Kind::Team));
     }
-    let message = "is neither a team file (`name`, `employees`) nor a plan (`sub_tasks`); say which with --kind";
+    let message =
+        "is neither a team file (`name`, `employees`) nor a plan (`sub_tasks`); say which with --kind";
     Ok(Err(vec![Finding::error(&name, Place::START, "unknown_kind", message)]))
 }
 

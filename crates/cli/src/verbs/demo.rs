@@ -34,7 +34,8 @@ pub async fn demo(args: &Demo) -> Result<Exit, Error> {
         None => fresh(Path::new("."))?,
     };
     unpack(&PROJECT, &dir)?;
-    commit(&dir).map_err(|error| Error::broken(format!("can't make a repository in {}: {error}", dir.display())))?;
+    commit(&dir)
+        .map_err(|error| Error::broken(format!("can't make a repository in {}: {error}", dir.display())))?;
     let shown = dir.display();
     output::say(&format!("demo: a new project in {shown}"));
     output::say("its employees are scripts that stand in for agents; all else is the real thing");
@@ -99,7 +100,8 @@ fn commit(dir: &Path) -> Result<(), git2::Error> {
     index.add_all(["*"], git2::IndexAddOption::DEFAULT, None)?;
     index.write()?;
     let tree = repository.find_tree(index.write_tree()?)?;
-    let user = repository.signature().or_else(|_| git2::Signature::now("ensemble", "demo@ensemble.localhost"))?;
+    let user =
+        repository.signature().or_else(|_| git2::Signature::now("ensemble", "demo@ensemble.localhost"))?;
     repository.commit(Some("HEAD"), &user, &user, "The demo project\n", &tree, &[]).map(drop)
 }
 

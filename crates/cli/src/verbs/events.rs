@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ensemble_core::ids::Seq;
+use ensemble_core::{ids::Seq, run::State};
 use ensemble_journal::Stream;
 
 use crate::{
@@ -10,7 +10,6 @@ use crate::{
     error::{Error, Exit},
     output::{self, Narrator},
     paths, runs,
-    story::Story,
 };
 
 /// How long to wait for the next fact before looking whether anybody still reads.
@@ -24,7 +23,7 @@ pub async fn events(args: &Events) -> Result<Exit, Error> {
     let data = paths::data_of(&args.place)?;
     let journal = runs::existing_journal(&data)?;
     let run = runs::find(&journal, &data, &args.run).await?;
-    let mut narrator = Narrator::new(Story::new(run));
+    let mut narrator = Narrator::new(State::new(run));
     let mut after = Seq(0);
     loop {
         after = runs::each(&journal, run, after, |entry| {
@@ -35,7 +34,7 @@ pub async fn events(args: &Events) -> Result<Exit, Error> {
             }
         })
         .await?;
-        let state = &narrator.story().state;
+        let state = narrator.state();
         if !args.follow || state.ended.is_some() || state.waiting.is_some() {
             return Ok(Exit::Good);
         }

@@ -15,7 +15,7 @@ use crate::{
 /// When it can't be brought.
 pub async fn fetch(args: &Fetch) -> Result<Exit, Error> {
     let existing = Existing::find(&args.place, &args.run).await?;
-    let (state, repository, data) = (existing.state(), existing.repository.as_ref(), &existing.data);
+    let (state, repository, data) = (&existing.state, existing.repository.as_ref(), &existing.data);
     let into = args.into.as_deref();
     let home = if let Some(owner) = existing.owner()? {
         let client = Client::of_socket(&owner.socket).await?;
@@ -27,7 +27,7 @@ pub async fn fetch(args: &Fetch) -> Result<Exit, Error> {
         home
     };
     match args.output.format {
-        Format::Json => output::result(&output::run_object(&existing.story, Some(&home)).to_string())?,
+        Format::Json => output::result(&output::run_object(&existing.state, Some(&home)).to_string())?,
         Format::Table => output::result(&output::fetched(state, &home).join("\n"))?,
     }
     let moved = home.into.as_ref().is_none_or(|(_, into)| *into == output::Into::Moved);

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use ensemble_core::{ids::Seq, link::AttemptKey};
+use ensemble_core::{ids::Seq, link::AttemptKey, run::State};
 use ensemble_journal::{Journal, Stream};
 use shelf::{End, Log, Shelf};
 
@@ -21,7 +21,6 @@ use crate::{
     output,
     owner::{self, Existing},
     runs,
-    story::Story,
 };
 
 /// Bytes of a growing log that are read at a time.
@@ -39,21 +38,21 @@ pub async fn logs(args: &Logs) -> Result<Exit, Error> {
     let (run, journal, data) = (existing.run(), &existing.journal, &existing.data);
     let task = args.task.as_deref().map(owner::task_id).transpose()?;
     if let Some(task) = &task {
-        owner::must_have(existing.state(), task)?;
+        owner::must_have(&existing.state, task)?;
     }
-    let (mut shelf, mut story, mut after) = (Shelf::new(run), Story::new(run), Seq(0));
+    let (mut shelf, mut state, mut after) = (Shelf::new(run), State::new(run), Seq(0));
     let mut printer = Printer::default();
     loop {
         after = runs::each(journal, run, after, |entry| {
             shelf.take(&entry);
-            story.apply(&entry);
+            state.apply(&entry);
             Ok(())
         })
         .await?;
         for log in shelf.chosen(task.as_ref(), args.attempt) {
             printer.print(journal, data, log).await?;
         }
-        if !args.follow || story.state.ended.is_some() || story.state.waiting.is_some() {
+        if !args.follow || state.ended.is_some() || state.waiting.is_some() {
             break;
         }
         journal.wait_beyond(&Stream::Run(run), after, LOOK).await?;

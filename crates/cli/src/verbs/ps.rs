@@ -1,5 +1,8 @@
 //! `ensemble ps`: the runs of a repository, newest first, whoever works on them.
 
+use ensemble_core::run::State;
+use ensemble_directory::Local;
+
 use crate::{
     args::{Format, Ps},
     error::{Error, Exit},
@@ -18,7 +21,7 @@ pub async fn ps(args: &Ps) -> Result<Exit, Error> {
     let mut states = Vec::new();
     if let Some(journal) = runs::journal(&data)? {
         for run in runs::list(&journal).await? {
-            states.push(runs::load(&journal, run).await?.state);
+            states.push(runs::load(&journal, run).await?);
         }
     }
     if args.output.format == Format::Json {
@@ -30,16 +33,37 @@ pub async fn ps(args: &Ps) -> Result<Exit, Error> {
         output::say(&format!("no runs yet in {}", data.display()));
         return Ok(Exit::Good);
     }
-    let mut rows = vec![["RUN", "STATE", "TASKS", "GOAL"].map(str::to_owned)];
+    let directory = Local::new(&data);
+    let mut rows = vec![["RUN", "STATE", "TASKS", "BY", "GOAL"].map(str::to_owned)];
     for state in &states {
-        let goal = state.submitted.as_ref().map_or("", |submitted| submitted.goal.head());
-        rows.push([
-            state.run.to_string(),
-            state.state().word().to_owned(),
-            format!("{}/{}", state.counts.success, state.tasks.len()),
-            output::short(goal, GOAL),
-        ]);
+        rows.push(row(state, directory.owner(state.run)?.map(|owner| owner.pid)));
     }
     output::result(&output::table(&rows).join("\n"))?;
     Ok(Exit::Good)
+}
+
+fn row(state: &State, pid: Option<u32>) -> [String; 5] {
+    let goal = state.submitted.as_ref().map_or("", |submitted| submitted.goal.head());
+    let by = match pid {
+        Some(pid) => format!("process {pid}"),
+        // It looks alive by its state alone, but nobody works on it.
+        None if state.ended.is_none() && state.waiting.is_none() => "nobody".to_owned(),
+        None => "-".to_owned(),
+    };
+    let tasks = format!("{}/{}", state.counts.success, state.tasks.len());
+    [state.run.to_string(), state.state().word().to_owned(), tasks, by, output::short(goal, GOAL)]
+}
+
+#[cfg(test)]
+mod tests {
+    use ensemble_core::ids::RunId;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_was_left_behind_is_told_from_one_that_goes_on() {
+        let state = State::new(RunId::from_parts(1, 1));
+        assert_eq!(row(&state, None)[3], "nobody");
+        assert_eq!(row(&state, Some(7))[3], "process 7");
+    }
 }

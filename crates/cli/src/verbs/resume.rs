@@ -39,9 +39,9 @@ pub async fn resume(args: &Resume) -> Result<Exit, Error> {
             format!("watch it with `ensemble events {run} --follow`"),
         ));
     }
-    if existing.state().ended.is_some() {
-        let word = existing.state().state().word();
-        let remedy = match existing.state().state() {
+    if existing.state.ended.is_some() {
+        let word = existing.state.state().word();
+        let remedy = match existing.state.state() {
             RunState::Delivered => format!("`ensemble fetch {run}` brings its branch"),
             _ => format!("`ensemble retry {run}` opens it again"),
         };
@@ -59,7 +59,7 @@ async fn candidates(journal: &Journal, directory: &Local) -> Result<Vec<State>, 
         if directory.owner(run)?.is_some() {
             continue;
         }
-        let state = runs::load(journal, run).await?.state;
+        let state = runs::load(journal, run).await?;
         if runs::is_unfinished(&state) {
             found.push(state);
         }
@@ -78,7 +78,10 @@ fn choose(candidates: &[State]) -> Result<RunId, Error> {
             let rows: Vec<[String; 4]> = (1..).zip(many).map(|(number, state)| row(number, state)).collect();
             output::table(&rows).iter().for_each(|line| output::say(line));
             let unclear = || {
-                Error::usage(format!("{} runs are unfinished", many.len()), "say which: `ensemble resume RUN`")
+                Error::usage(
+                    format!("{} runs are unfinished", many.len()),
+                    "say which: `ensemble resume RUN`",
+                )
             };
             if !terminal {
                 return Err(unclear());

@@ -20,11 +20,14 @@ pub async fn retry(args: &Retry) -> Result<Exit, Error> {
     let (run, prompt) = (existing.run(), args.prompt.as_deref());
     let task = args.task.as_deref().map(owner::task_id).transpose()?;
     if let Some(task) = &task {
-        owner::must_have(existing.state(), task)?;
+        owner::must_have(&existing.state, task)?;
     }
     if let Some(owner) = existing.owner()? {
         Client::of_socket(&owner.socket).await?.retry(run, task.as_ref(), prompt).await?;
-        output::say(&format!("process {} goes on with it; watch it with `ensemble events {run} --follow`", owner.pid));
+        output::say(&format!(
+            "process {} goes on with it; watch it with `ensemble events {run} --follow`",
+            owner.pid
+        ));
         return Ok(Exit::Good);
     }
     let mut session = existing.take_over(args.output.format).await?;

@@ -1,5 +1,7 @@
 //! `ensemble show`: one run with its tasks, what they delivered, what failed and what to do about it.
 
+use ensemble_directory::Local;
+
 use crate::{
     args::{Format, Show},
     error::{Error, Exit},
@@ -14,10 +16,13 @@ pub async fn show(args: &Show) -> Result<Exit, Error> {
     let data = paths::data_of(&args.place)?;
     let journal = runs::existing_journal(&data)?;
     let run = runs::find(&journal, &data, &args.run).await?;
-    let story = runs::load(&journal, run).await?;
+    let state = runs::load(&journal, run).await?;
     let text = match args.output.format {
-        Format::Json => output::run_object(&story, None).to_string(),
-        Format::Table => output::show(&story).join("\n"),
+        Format::Json => output::run_object(&state, None).to_string(),
+        Format::Table => {
+            let pid = Local::new(&data).owner(run)?.map(|owner| owner.pid);
+            output::show(&state, pid).join("\n")
+        }
     };
     output::result(&text)?;
     Ok(Exit::Good)

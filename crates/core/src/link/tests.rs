@@ -249,7 +249,7 @@ fn a_restarted_peer_gets_nothing_that_was_meant_for_its_predecessor() {
 
 #[test]
 fn what_waits_for_a_first_connection_is_sent_on_it() {
-    let mut link = Link::new(config(Side::Holder), Incarnation(1), Millis(0));
+    let mut link: Link<&str> = Link::new(config(Side::Holder), Incarnation(1), Millis(0));
     link.send("a").unwrap();
     assert!(link.attach(greeting(7, Some(1), 0), Millis(5)).unwrap().is_empty());
     let frames = link.outgoing(Millis(5));

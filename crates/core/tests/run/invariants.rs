@@ -8,7 +8,7 @@ use ensemble_core::{
     run::{
         Changes, Duty, Entry, Fact, State,
         fact::{EndState, LossCause, WaitReason},
-        state::{Counts, MAX_LOSSES, MAX_REFUSALS, Stage, Task, TaskState, Why},
+        state::{Checks, Counts, MAX_LOSSES, MAX_REFUSALS, Stage, Task, TaskState, Why},
     },
 };
 
@@ -22,6 +22,7 @@ pub struct Watch {
     successes: BTreeSet<TaskId>,
     dispatched: BTreeMap<TaskId, AttemptNumber>,
     spent: Spent,
+    turns: u64,
 }
 
 /// What counts against the budget since it was granted.
@@ -40,6 +41,7 @@ impl Default for Watch {
             successes: BTreeSet::new(),
             dispatched: BTreeMap::new(),
             spent: Spent::default(),
+            turns: 0,
         }
     }
 }
@@ -61,6 +63,7 @@ impl Watch {
         duties(before, after, changes, entry);
         self.history(before, entry);
         self.budget(before, entry);
+        assert_eq!(self.turns, after.turns, "every attempt that a node took is counted");
         counts(after);
         exclusive_names(after);
         merging(after);
@@ -97,6 +100,12 @@ impl Watch {
             Fact::Accepted { task, .. } | Fact::Merged { task, .. } => {
                 assert!(self.successes.insert(task.clone()), "{task} was accepted twice");
             }
+            Fact::Ended { state: EndState::Delivered, .. } => {
+                let due = !before.submitted.as_ref().unwrap().checks.is_empty();
+                let checks = before.final_checks.as_ref();
+                assert!(!due || checks.is_some_and(Checks::passed), "delivered unchecked");
+                assert!(checks.is_none_or(|checks| Some(&checks.commit) == before.head.as_ref()));
+            }
             Fact::MergeOrdered { .. } => assert!(before.merging.is_none(), "one merge at a time"),
             _ => {}
         }
@@ -110,8 +119,12 @@ impl Watch {
                 assert!(budget.turns.is_none_or(|limit| self.spent.turns < limit), "beyond the turns");
                 assert!(budget.tokens.is_none_or(|limit| self.spent.tokens < limit), "beyond the tokens");
                 self.spent.turns += 1;
+                self.turns += 1;
             }
-            Fact::Refused { .. } | Fact::Lost { cause: LossCause::Refused, .. } => self.spent.turns -= 1,
+            Fact::Refused { .. } | Fact::Lost { cause: LossCause::Refused, .. } => {
+                self.spent.turns -= 1;
+                self.turns -= 1;
+            }
             Fact::Reported { report, .. } => self.spent.tokens += report.outcome.usage.total_tokens,
             Fact::Retried { .. } if before.waiting == Some(WaitReason::Budget) => {
                 self.spent = Spent::default()

@@ -5,7 +5,7 @@ use ensemble_core::{
     ids::TaskId,
     plan::{TaskSpec, WorktreeMode},
     run::{
-        Changes, Duty, Fact,
+        Changes, Duty, Fact, State,
         fact::{EndState, Submitted},
         state::TaskIx,
     },
@@ -20,7 +20,7 @@ use proptest::{
 };
 
 use crate::{
-    desk::{Desk, id, planned, submitted},
+    desk::{Desk, id, planned, run_id, submitted},
     world::{Step, World},
 };
 
@@ -99,17 +99,33 @@ fn a_step() -> impl Strategy<Value = Step> {
 }
 
 /// A plan, how it is handed in, and what happens to it.
-fn a_history() -> impl Strategy<Value = (Submitted, Vec<TaskSpec>, usize, Vec<Step>)> {
-    (a_submission(), a_plan(), 0..=TASKS, vec(a_step(), 0..250))
+fn a_history() -> impl Strategy<Value = (Submitted, Vec<TaskSpec>, Parts, Vec<Step>)> {
+    (a_submission(), a_plan(), in_parts(proptest::option::weighted(0.2, any::<u16>())), vec(a_step(), 0..250))
 }
 
-fn begin(submitted: Submitted, mut plan: Vec<TaskSpec>, parts: usize) -> World {
+/// Hands the run in. The plan comes in two parts, between which somebody may stop a task.
+fn begin(submitted: Submitted, mut plan: Vec<TaskSpec>, parts: Parts) -> World {
     let mut desk = Desk::empty();
     desk.put(Fact::Submitted(Box::new(submitted)));
-    let rest = plan.split_off(parts.min(plan.len()));
+    let rest = plan.split_off(parts.first.min(plan.len()));
     desk.put(Fact::Planned { scope: "".into(), conventions: Vec::new(), tasks: plan, complete: false });
-    desk.put(planned(rest));
-    World::new(desk)
+    let mut world = World::new(desk);
+    if let Some(task) = parts.stopped {
+        world.step(&Step::StopTask { task });
+    }
+    world.desk.put(planned(rest));
+    world
+}
+
+/// How a plan comes in.
+#[derive(Clone, Debug)]
+struct Parts {
+    first: usize,
+    stopped: Option<u16>,
+}
+
+fn in_parts(stops: impl Strategy<Value = Option<u16>>) -> impl Strategy<Value = Parts> {
+    (0..=TASKS, stops).prop_map(|(first, stopped)| Parts { first, stopped })
 }
 
 /// Retries until the run is delivered. Every budget lets at least one attempt through, so each round
@@ -141,12 +157,12 @@ proptest! {
         repair(&mut world);
         let state = &world.desk.state;
         prop_assert_eq!(state.counts.success as usize, state.tasks.len());
-        prop_assert_eq!(&world.replayed(), state);
+        prop_assert_eq!(&State::replay(run_id(), &world.desk.log), state);
     }
 
     /// A run in which nothing goes wrong is delivered at once, in the order of its dependencies.
     #[test]
-    fn a_run_in_a_good_world_is_delivered((submitted, plan, parts, order) in (a_submission(), a_plan(), 0..=TASKS, vec(any::<u16>(), 0..200))) {
+    fn a_run_in_a_good_world_is_delivered((submitted, plan, parts, order) in (a_submission(), a_plan(), in_parts(Just(None)), vec(any::<u16>(), 0..200))) {
         let unlimited = Submitted { budget: Budget::default(), ..submitted };
         let mut world = begin(unlimited, plan, parts);
         for duty in order {

@@ -7,14 +7,14 @@ use ensemble_core::{
     ids::{Seq, TaskId},
     outcome::{Changes as Files, Ending, Usage},
     run::{
-        Duty, Fact, State,
-        fact::{AttemptRef, CheckOf, CheckRef, LossCause, Place},
+        Duty, Fact,
+        fact::{AttemptRef, CheckOf, CheckRef, Dispatch, LossCause, Place},
         state::{CheckState, Stage, TaskIx},
     },
     team::Gate,
 };
 
-use crate::desk::{Desk, commit, id, node, report, run_id};
+use crate::desk::{Desk, commit, id, node, report};
 
 /// What the world does next. Numbers choose among what is possible then.
 #[derive(Clone, Debug)]
@@ -252,7 +252,7 @@ impl World {
         self.refused(fact);
     }
 
-    /// A word about what is under way that names the wrong dispatch.
+    /// A word about what is due or under way that names the wrong dispatch or the wrong head.
     fn forge(&mut self, duty: u16) {
         let ended = || ("exit 0".to_owned(), "ok".into());
         let forged = |duty| match duty {
@@ -264,6 +264,12 @@ impl World {
                 let (at, (ended, output)) = (CheckRef { of, check, token: Seq(token.0 + 1) }, ended());
                 Some(Fact::CheckReported { at, passed: true, ended, output })
             }
+            Duty::Grant { task, .. } => match self.desk.dispatch_of(task, 0, node(1)) {
+                Some(Fact::Dispatched(dispatch)) => {
+                    Some(Fact::Dispatched(Box::new(Dispatch { base: commit(0xbad), ..*dispatch })))
+                }
+                other => other,
+            },
             _ => None,
         };
         let all: Vec<Fact> = self.desk.duties().into_iter().filter_map(forged).collect();
@@ -274,18 +280,17 @@ impl World {
 
     /// A dispatch is admitted exactly when the run asks for one, to those who may do the task.
     fn rush(&mut self, task: u16, how: u8) {
-        let tasks = self.desk.state.tasks.len();
-        if tasks == 0 {
-            return;
-        }
-        let ix = TaskIx(u32::from(task) % u32::try_from(tasks).unwrap());
-        let task = self.desk.state.task(ix).clone();
-        if let Some(Stage::Ordered(..)) = task.attempt.as_ref().map(|attempt| &attempt.stage)
-            && self.gated()
-        {
+        let ordered = self.desk.duties().into_iter().find_map(|duty| match duty {
+            Duty::Merge { task, .. } if self.gated() => Some(task),
+            _ => None,
+        });
+        if let Some(ix) = ordered {
             let fact = self.merged(ix);
             return self.refused(fact);
         }
+        let Ok(tasks @ 1..) = u32::try_from(self.desk.state.tasks.len()) else { return };
+        let ix = TaskIx(u32::from(task) % tasks);
+        let task = self.desk.state.task(ix).clone();
         let Some(mut fact) = self.desk.dispatch_of(ix, usize::from(how), node(1)) else { return };
         let mut due =
             self.desk.state.duties().any(|duty| matches!(duty, Duty::Grant { task, .. } if *task == ix));
@@ -368,11 +373,6 @@ impl World {
     /// Whether the run has ended or waits for a person.
     pub fn resting(&self) -> bool {
         self.desk.state.ended.is_some() || self.desk.state.waiting.is_some()
-    }
-
-    /// The state as a new process would have it.
-    pub fn replayed(&self) -> State {
-        State::replay(run_id(), &self.desk.log)
     }
 }
 

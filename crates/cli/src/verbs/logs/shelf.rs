@@ -63,7 +63,9 @@ impl Shelf {
             }
             Fact::Lost { at, .. } | Fact::Refused { at, .. } => self.end(at.token, End::Lost),
             Fact::CheckDispatched { of: CheckOf { task, attempt }, check, .. } => {
-                let what = task.as_ref().map_or_else(|| "the merged tree".to_owned(), |task| format!("{task} attempt {attempt}"));
+                let what = task
+                    .as_ref()
+                    .map_or_else(|| "the merged tree".to_owned(), |task| format!("{task} attempt {attempt}"));
                 let (task, attempt) = (task.clone(), *attempt);
                 let key = AttemptKey { run: self.run, task, attempt, check: Some(*check), token: entry.seq };
                 self.begin(key, format!("check {check} of {what}"));
