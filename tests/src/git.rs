@@ -8,7 +8,9 @@ use std::{
     process::Command,
 };
 
-use git2::{ObjectType, Oid, Repository, RepositoryInitOptions, Signature, Time, TreeWalkMode, TreeWalkResult};
+use git2::{
+    ObjectType, Oid, Repository, RepositoryInitOptions, Signature, Time, TreeWalkMode, TreeWalkResult,
+};
 
 /// The files of a commit, by path.
 pub type Files = BTreeMap<String, Vec<u8>>;

@@ -61,7 +61,10 @@ fn a_run_survives_kill_at_any_moment() {
             .collect();
         let lanes = lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic)));
         let during: usize = lanes.sum();
-        assert!(during > KILLS / 2, "only {during} of {KILLS} kills came during the run: that proves too little");
+        assert!(
+            during > KILLS / 2,
+            "only {during} of {KILLS} kills came during the run: that proves too little"
+        );
     });
 }
 
@@ -173,9 +176,7 @@ fn the_work_of_a_killed_attempt_is_kept_and_named() {
     );
     world.set_up(&Team::of(1), &plan);
     let started = world.start_run(&[]);
-    within(Duration::from_secs(30), "half of the work", || {
-        world.path("team/ready").exists().then_some(())
-    });
+    within(Duration::from_secs(30), "half of the work", || world.path("team/ready").exists().then_some(()));
     let _ = started.kill();
     world.nobody_left(&[]);
     let run = world.ensemble(&["resume", "-o", "json"]).expect(0).run();

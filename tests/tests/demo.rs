@@ -21,7 +21,8 @@ fn the_demo_is_delivered() {
     for task in tasks {
         assert_eq!(task["state"], "success", "{task:#}");
     }
-    let employees: std::collections::BTreeSet<_> = tasks.iter().map(|task| task["employee"].as_str()).collect();
+    let employees: std::collections::BTreeSet<_> =
+        tasks.iter().map(|task| task["employee"].as_str()).collect();
     assert_eq!(employees.into_iter().flatten().collect::<Vec<_>>(), ["back", "front", "test"]);
 
     let project = Git::at(&elsewhere.join("ensemble-demo"));

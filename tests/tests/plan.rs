@@ -49,9 +49,11 @@ fn independent_tasks_run_at_the_same_time() {
 #[test]
 fn tasks_go_to_the_employees_they_ask_for() {
     let world = World::new();
-    let team = Team::default()
-        .employee_with("ant", 2, json!({ "type": "digger" }))
-        .employee_with("bee", 1, json!({ "type": "flier" }));
+    let team = Team::default().employee_with("ant", 2, json!({ "type": "digger" })).employee_with(
+        "bee",
+        1,
+        json!({ "type": "flier" }),
+    );
     let mut plan = Plan::new();
     for number in 0..4 {
         plan = plan.task_with(&format!("dig{number}"), &[], json!({ "agent_type": "digger" }));
@@ -126,7 +128,8 @@ fn a_dependant_is_told_what_its_dependencies_delivered() {
 fn what_happens_is_told_line_by_line() {
     let world = World::new();
     let team = Team::of(1);
-    let plan = Plan::new().task_with("schema", &[], json!({ "title": "The schema" })).task("api", &["schema"]);
+    let plan =
+        Plan::new().task_with("schema", &[], json!({ "title": "The schema" })).task("api", &["schema"]);
     world.set_up(&team, &plan);
     let (plan_file, team_file) = (world.plan_file(), world.team_file());
     let args = ["run", "--plan", plan_file.to_str().unwrap(), "--team", team_file.to_str().unwrap()];

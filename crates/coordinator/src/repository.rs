@@ -10,8 +10,9 @@ use std::{
 };
 
 use ensemble_core::{
-    ids::{CommitId, RepositoryId},
+    ids::{CommitId, RepositoryId, RunId},
     outcome::Changes,
+    run::state::result_branch,
 };
 use ensemble_workspace::{Expect, Merge, MergeNote};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -129,6 +130,21 @@ impl RepositoryHandle {
             }
             for (name, commit) in &pushed.refs {
                 repository.update_ref(name, commit, &Expect::Absent)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Removes what a killed owner of the run left locked. The caller owns the run, so nobody else
+    /// writes these refs.
+    pub async fn unlock(&self, run: RunId) -> Result<(), Error> {
+        self.write(move |repository| {
+            let prefixes = [format!("refs/heads/{}", result_branch(run)), format!("refs/ensemble/{run}")];
+            for prefix in prefixes {
+                if repository.break_locks(&prefix)? > 0 {
+                    tracing::info!(prefix, "removed a lock that a killed process had left");
+                }
             }
             Ok(())
         })

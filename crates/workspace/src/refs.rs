@@ -1,6 +1,8 @@
 //! Refs by compare-and-swap. Libgit2 answers "locked" at once, so waiting is done here, bounded.
 
 use std::{
+    fs,
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -9,13 +11,16 @@ use ensemble_core::ids::CommitId;
 use git2::{ErrorCode, Oid, ReferenceType, Repository};
 
 use crate::{
-    error::{Doing, Error},
+    error::{Doing, DoingTo, Error},
     tree::{commit_id, oid},
 };
 
 /// How long another process may hold a ref's lock before this one gives up: an update takes
 /// milliseconds, so a lock this old was left behind.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+
+/// A lock on a ref of ours that is this old belongs to a process that was killed.
+const LOCK_AGE: Duration = Duration::from_secs(30);
 
 /// Longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -115,11 +120,58 @@ fn swap(
         if !again {
             return Err(named(name, error));
         }
-        if Instant::now() >= deadline {
+        if Instant::now() >= deadline && !break_old_lock(repo, name) {
             return Err(Error::Locked { name: name.to_owned() });
         }
         thread::sleep(pause + jitter(pause));
         pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Namespaces in which nobody but Ensemble writes; an old lock there was left by one of its processes.
+const OURS: [&str; 2] = ["refs/ensemble/", "refs/heads/ensemble/"];
+
+/// Removes the lock of a ref of ours that is much older than any update takes; whether there was one.
+fn break_old_lock(repo: &Repository, name: &str) -> bool {
+    if !OURS.iter().any(|ours| name.starts_with(ours)) {
+        return false;
+    }
+    let lock = repo.commondir().join(format!("{name}.lock"));
+    let age = fs::metadata(&lock).and_then(|meta| meta.modified()).ok().and_then(|at| at.elapsed().ok());
+    age.is_some_and(|age| age >= LOCK_AGE) && fs::remove_file(&lock).is_ok()
+}
+
+/// Removes every lock on refs under `prefix` (a name, or a folder of names); how many there were.
+pub(crate) fn break_locks(repo: &Repository, prefix: &str) -> Result<usize, Error> {
+    let root = repo.commondir().join(prefix);
+    let mut broken = 0;
+    let mut folders = Vec::new();
+    let own = root.with_file_name(format!("{}.lock", root.file_name().unwrap_or_default().to_string_lossy()));
+    if own.is_file() {
+        broken += remove_lock(&own)?;
+    }
+    if root.is_dir() {
+        folders.push(root);
+    }
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).doing_to("read", &folder)?;
+        for entry in entries {
+            let path = entry.doing_to("read", &folder)?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "lock") {
+                broken += remove_lock(&path)?;
+            }
+        }
+    }
+    Ok(broken)
+}
+
+fn remove_lock(path: &Path) -> Result<usize, Error> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(1),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error).doing_to("remove", path),
     }
 }
 

@@ -128,6 +128,15 @@ impl Repository {
         refs::delete(&self.git()?, name, expect)
     }
 
+    /// Removes the locks that a killed process left on the ref `prefix` and on those under it; how many.
+    /// Only for refs that nobody but the caller writes now.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when one can't be removed.
+    pub fn break_locks(&self, prefix: &str) -> Result<usize, Error> {
+        refs::break_locks(&self.git()?, prefix)
+    }
+
     /// Whether `commit` is reachable from a ref whose name starts with `prefix`: the proof that is
     /// due before a worktree is removed (S38).
     ///
