@@ -1,6 +1,8 @@
 //! Refs by compare-and-swap. Libgit2 answers "locked" at once, so waiting is done here, bounded.
 
 use std::{
+    fs, io,
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -9,7 +11,7 @@ use ensemble_core::ids::CommitId;
 use git2::{ErrorCode, Oid, ReferenceType, Repository};
 
 use crate::{
-    error::{Doing, Error},
+    error::{Doing, DoingTo, Error},
     tree::{commit_id, oid},
 };
 
@@ -120,6 +122,43 @@ fn swap(
         }
         thread::sleep(pause + jitter(pause));
         pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Removes the locks of the ref `name` and of all refs below it. No ref's name ends in `.lock`.
+pub(crate) fn clear_locks(repository: &Path, name: &str) -> Result<(), Error> {
+    let refs = repository.join(name);
+    let mut lock = refs.clone().into_os_string();
+    lock.push(".lock");
+    remove(Path::new(&lock))?;
+    clear_below(&refs)
+}
+
+fn clear_below(folder: &Path) -> Result<(), Error> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        // One ref is a file; none is nothing.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(());
+        }
+        Err(error) => return Err(error).doing_to("list", folder),
+    };
+    for entry in entries {
+        let entry = entry.doing_to("list", folder)?;
+        let path = entry.path();
+        if entry.file_type().doing_to("look at", &path)?.is_dir() {
+            clear_below(&path)?;
+        } else if path.extension().is_some_and(|extension| extension == "lock") {
+            remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(lock: &Path) -> Result<(), Error> {
+    match fs::remove_file(lock) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.doing_to("remove the left lock", lock),
     }
 }
 
