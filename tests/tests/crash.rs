@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use ensemble_tests::{Plan, Team, World, within};
+use ensemble_tests::{Plan, Team, World, tell, within};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 /// How many moments.
@@ -45,7 +45,7 @@ struct Moment {
 #[test]
 fn a_run_survives_kill_at_any_moment() {
     let seed = seed();
-    println!("ENSEMBLE_TEST_SEED={seed}");
+    tell(&format!("ENSEMBLE_TEST_SEED={seed}"));
     let mut random = StdRng::seed_from_u64(seed);
     // An agent notes its start and its end: a hundred lines in all.
     let moments: Vec<Moment> = (0..KILLS)
@@ -85,7 +85,7 @@ fn killed_and_resumed(moment: Moment) -> bool {
     let before = known.as_ref().map(|run| world.evidence(run).accepted());
     let during = killed.signal().is_some() && known.is_some();
     let count = before.as_ref().map_or(0, BTreeMap::len);
-    println!("{moment:?}: {count} of 50 tasks accepted, during the run: {during}");
+    tell(&format!("{moment:?}: {count} of 50 tasks accepted, during the run: {during}"));
 
     let run = match known {
         // It was killed before the run was written down: nothing was promised yet.
@@ -95,7 +95,11 @@ fn killed_and_resumed(moment: Moment) -> bool {
             let _ = world.ensemble(&["fetch", &run]).expect(0);
             run
         }
-        Some(run) => world.ensemble(&["resume", "-o", "json"]).expect(0).run(),
+        Some(run) => {
+            let resumed = world.ensemble(&["resume", "-o", "json"]).expect(0).run();
+            assert_eq!(resumed, run, "the only unfinished run");
+            run
+        }
     };
     let evidence = world.evidence(&run);
     evidence.delivered(&team(), &plan());
@@ -125,7 +129,7 @@ fn no_agent_outlives_the_process() {
     let _ = started.kill();
     let began = Instant::now();
     world.nobody_left(&[]);
-    println!("gone after {:?}", began.elapsed());
+    tell(&format!("gone after {:?}", began.elapsed()));
 }
 
 /// Without a run that could go on there is nothing to resume; with several the right one must be named.
@@ -135,7 +139,7 @@ fn resume_wants_to_know_which_run() {
     let plan = Plan::new().task("a", &[]).doing("test -e \"$TEAM/go\" || sleep 600\nwork\n");
     world.set_up(&Team::of(1), &plan);
     let nothing = world.ensemble(&["resume"]).expect(2);
-    println!("{}", nothing.stderr);
+    assert!(nothing.says("no runs"), "{nothing}");
 
     let mut runs = Vec::new();
     for _ in 0..2 {

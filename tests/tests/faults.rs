@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, process::Command, thread};
 
-use ensemble_tests::{Plan, Started, Team, World};
+use ensemble_tests::{Plan, Started, Team, World, tell};
 use serde_json::json;
 
 /// How many worlds are under way at once.
@@ -94,7 +94,7 @@ fn survive(point: &str, kind: &'static str, pass: usize) -> Seen {
     command.env("ENSEMBLE_FAULT", &fault);
     let mut ended = wait(world.launch(command));
     let hit = ended.signal() == Some(nix::sys::signal::Signal::SIGABRT as i32);
-    println!("{fault}: {}", ended.status);
+    tell(&format!("{fault}: {}", ended.status));
     if hit {
         world.nobody_left(&[]);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ensemble_tests::{Plan, Team, World, most_at_once};
+use ensemble_tests::{Plan, Team, World, most_at_once, tell};
 use serde_json::{Value, json};
 
 /// Two hundred small tasks on eight slots: dependencies first, and the tree that one after the other gives.
@@ -13,7 +13,7 @@ fn two_hundred_tasks_on_eight_slots_give_the_tree_of_a_serial_run() {
     let team = Team::of(8);
     wide.set_up(&team, &plan);
     let done = wide.run(&[]).expect(0);
-    println!("200 tasks on 8 slots: {:?}", done.took);
+    tell(&format!("200 tasks on 8 slots: {:?}", done.took));
     let evidence = wide.evidence(&done.run());
     evidence.delivered(&team, &plan);
     assert!(most_at_once(evidence.agents.iter()) > 1, "nothing ran at the same time");
@@ -22,7 +22,7 @@ fn two_hundred_tasks_on_eight_slots_give_the_tree_of_a_serial_run() {
     let team = Team::of(1);
     serial.set_up(&team, &plan);
     let done = serial.run(&[]).expect(0);
-    println!("200 tasks on 1 slot: {:?}", done.took);
+    tell(&format!("200 tasks on 1 slot: {:?}", done.took));
     let narrow = serial.evidence(&done.run());
     narrow.delivered(&team, &plan);
     assert_eq!(most_at_once(narrow.agents.iter()), 1);

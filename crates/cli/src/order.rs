@@ -58,7 +58,7 @@ impl Order {
     /// Reads and checks all that the command line names. Warnings are said.
     ///
     /// # Errors
-    /// [`Error::Files`], whose findings are said too, [`Error::Later`], and those of the repository.
+    /// [`Error::Files`], [`Error::Later`], and those of the repository.
     pub fn read(args: &Run) -> Result<Self, Error> {
         let strategy = args.strategy.as_deref();
         let Some(plan) = &args.plan else {
@@ -79,8 +79,8 @@ impl Order {
         let folder = paths::folder_of(&repository)?;
         let data = paths::data_dir(data.as_deref(), &Environment::ours(), &folder)?;
         let team = files::find_team(args.team.as_deref(), &folder)?;
-        let crew = files::read_team(&team, Some(&folder)).inspect_err(output::findings)?;
-        let work = files::read_plan(plan, Some(&crew.team)).inspect_err(output::findings)?;
+        let crew = files::read_team(&team, Some(&folder))?;
+        let work = files::read_plan(plan, Some(&crew.team))?;
         crew.warnings.iter().chain(&work.warnings).for_each(|one: &Finding| output::say(&one.to_string()));
         can_run(&crew.team, &work.plan)?;
         let base = base(&repository, &args.base)?;

@@ -162,6 +162,16 @@ impl RepositoryHandle {
         .await
     }
 
+    /// Makes a run's refs writable again: their only writer, the owner before us, may have been killed
+    /// while it held the lock of one.
+    pub async fn take_over(&self, run: RunId) -> Result<(), Error> {
+        let names = [format!("refs/heads/{}", result_branch(run)), format!("refs/ensemble/{run}")];
+        self.write(move |repository| {
+            names.iter().try_for_each(|name| repository.clear_locks(name)).map_err(Error::from)
+        })
+        .await
+    }
+
     /// Makes a merge commit, and moves the branch to it if that is ordered.
     pub async fn merge(&self, order: MergeOrder) -> Result<Merged, Error> {
         self.write(move |repository| {

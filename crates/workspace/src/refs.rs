@@ -1,7 +1,7 @@
 //! Refs by compare-and-swap. Libgit2 answers "locked" at once, so waiting is done here, bounded.
 
 use std::{
-    fs,
+    fs, io,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -128,50 +128,40 @@ fn swap(
     }
 }
 
-/// Namespaces in which nobody but Ensemble writes; an old lock there was left by one of its processes.
-const OURS: [&str; 2] = ["refs/ensemble/", "refs/heads/ensemble/"];
-
-/// Removes the lock of a ref of ours that is much older than any update takes; whether there was one.
-fn break_old_lock(repo: &Repository, name: &str) -> bool {
-    if !OURS.iter().any(|ours| name.starts_with(ours)) {
-        return false;
-    }
-    let lock = repo.commondir().join(format!("{name}.lock"));
-    let age = fs::metadata(&lock).and_then(|meta| meta.modified()).ok().and_then(|at| at.elapsed().ok());
-    age.is_some_and(|age| age >= LOCK_AGE) && fs::remove_file(&lock).is_ok()
+/// Removes the locks of the ref `name` and of all refs below it. No ref's name ends in `.lock`.
+pub(crate) fn clear_locks(repository: &Path, name: &str) -> Result<(), Error> {
+    let refs = repository.join(name);
+    let mut lock = refs.clone().into_os_string();
+    lock.push(".lock");
+    remove(Path::new(&lock))?;
+    clear_below(&refs)
 }
 
-/// Removes every lock on refs under `prefix` (a name, or a folder of names); how many there were.
-pub(crate) fn break_locks(repo: &Repository, prefix: &str) -> Result<usize, Error> {
-    let root = repo.commondir().join(prefix);
-    let mut broken = 0;
-    let mut folders = Vec::new();
-    let own = root.with_file_name(format!("{}.lock", root.file_name().unwrap_or_default().to_string_lossy()));
-    if own.is_file() {
-        broken += remove_lock(&own)?;
-    }
-    if root.is_dir() {
-        folders.push(root);
-    }
-    while let Some(folder) = folders.pop() {
-        let entries = fs::read_dir(&folder).doing_to("read", &folder)?;
-        for entry in entries {
-            let path = entry.doing_to("read", &folder)?.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "lock") {
-                broken += remove_lock(&path)?;
-            }
+fn clear_below(folder: &Path) -> Result<(), Error> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        // One ref is a file; none is nothing.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(());
+        }
+        Err(error) => return Err(error).doing_to("list", folder),
+    };
+    for entry in entries {
+        let entry = entry.doing_to("list", folder)?;
+        let path = entry.path();
+        if entry.file_type().doing_to("look at", &path)?.is_dir() {
+            clear_below(&path)?;
+        } else if path.extension().is_some_and(|extension| extension == "lock") {
+            remove(&path)?;
         }
     }
-    Ok(broken)
+    Ok(())
 }
 
-fn remove_lock(path: &Path) -> Result<usize, Error> {
-    match fs::remove_file(path) {
-        Ok(()) => Ok(1),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(error).doing_to("remove", path),
+fn remove(lock: &Path) -> Result<(), Error> {
+    match fs::remove_file(lock) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.doing_to("remove the left lock", lock),
     }
 }
 

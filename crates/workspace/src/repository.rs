@@ -128,13 +128,13 @@ impl Repository {
         refs::delete(&self.git()?, name, expect)
     }
 
-    /// Removes the locks that a killed process left on the ref `prefix` and on those under it; how many.
-    /// Only for refs that nobody but the caller writes now.
+    /// Removes the locks of the ref `name` and of all refs below it that a killed process left behind.
+    /// Only for whoever alone may write these refs, and writes none of them meanwhile.
     ///
     /// # Errors
-    /// [`Error::Io`] when one can't be removed.
-    pub fn break_locks(&self, prefix: &str) -> Result<usize, Error> {
-        refs::break_locks(&self.git()?, prefix)
+    /// When the folder can't be read or a lock not be removed.
+    pub fn clear_locks(&self, name: &str) -> Result<(), Error> {
+        refs::clear_locks(&self.path, name)
     }
 
     /// Whether `commit` is reachable from a ref whose name starts with `prefix`: the proof that is
