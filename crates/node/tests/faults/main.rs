@@ -86,8 +86,8 @@ async fn fails_once(point: &str) {
     assert!(expected(point).contains(&end), "{end:?}");
     bench.until("the attempt is cleared away", || bench.attempts().is_empty()).await;
     bench.nobody_left().await;
+    node.drain(Duration::from_secs(5)).await;
     let unused = fail::eval(point, |_| ()).is_some();
     assert_eq!(unused, point.starts_with("workspace.merge"), "a node hits every point but that");
     fail::remove(point);
-    node.drain(Duration::from_secs(1)).await;
 }
