@@ -1,5 +1,5 @@
-//! The mirrors of a node: a bare repository for each repository that its attempts work on. Work in
-//! one mirror happens one after the other. Attempts call from their own tasks; no actor waits here.
+//! The mirrors of a node: a bare repository for each repository that its attempts work on. What is
+//! written to one mirror is written one after the other. Attempts call from their own tasks; no actor waits here.
 
 use std::{
     collections::BTreeMap,
@@ -27,40 +27,51 @@ const BASES: &str = "refs/ensemble-bases/";
 #[derive(Clone, Debug)]
 pub(crate) struct Mirrors {
     folder: PathBuf,
-    turns: Arc<Mutex<BTreeMap<RepositoryId, Turn>>>,
+    turns: Arc<Mutex<BTreeMap<RepositoryId, Arc<Turns>>>>,
 }
 
-type Turn = Arc<tokio::sync::Mutex<()>>;
+/// Whose turn it is in one mirror: one fetches at a time, so that two attempts with the same base
+/// fetch it once; one writes at a time, and never waits for the network.
+#[derive(Debug, Default)]
+struct Turns {
+    fetch: tokio::sync::Mutex<()>,
+    write: Arc<tokio::sync::Mutex<()>>,
+}
 
 impl Mirrors {
     pub(crate) fn new(folder: PathBuf) -> Self {
         Self { folder, turns: Arc::default() }
     }
 
-    fn turn(&self, repository: &RepositoryId) -> Turn {
+    fn turns(&self, repository: &RepositoryId) -> Arc<Turns> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         turns.entry(repository.clone()).or_default().clone()
     }
 
-    /// Does something in a mirror, on a thread that may wait, with nobody else at it. It is done to
-    /// its end even if the caller leaves.
+    /// Does something in a mirror, on a thread that may wait, with nobody else writing there. It is
+    /// done to its end even if the caller leaves.
     pub(crate) async fn with<T: Send + 'static>(
         &self,
         repository: &RepositoryId,
         work: impl FnOnce(&Repository) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Trouble> {
-        let turn = self.turn(repository).lock_owned().await;
-        let path = self.folder.join(format!("{repository}.git"));
-        let done = tokio::task::spawn_blocking(move || {
+        let turn = self.turns(repository).write.clone().lock_owned().await;
+        let path = self.path(repository);
+        blocking(move || {
             let _turn = turn;
             work(&Repository::open_or_create(path)?)
-        });
-        Ok(done.await.map_err(|error| Trouble::Passing(error.to_string()))??)
+        })
+        .await
     }
 
-    /// A mirror to read from, without a turn: what is there never changes.
+    /// A mirror to read from, which needs no turn: what is there never changes.
     pub(crate) async fn reader(&self, repository: &RepositoryId) -> Result<Repository, Trouble> {
-        self.with(repository, |mirror| Ok(mirror.clone())).await
+        let path = self.path(repository);
+        blocking(move || Repository::open_or_create(path)).await
+    }
+
+    fn path(&self, repository: &RepositoryId) -> PathBuf {
+        self.folder.join(format!("{repository}.git"))
     }
 
     /// Makes sure that the mirror has `base`.
@@ -91,29 +102,33 @@ impl Mirrors {
         run: RunId,
         base: &CommitId,
     ) -> Result<(), Trouble> {
-        let wanted = base.clone();
-        let missing = self
-            .with(repository, move |mirror| {
-                let here = mirror.has(&wanted)?;
-                Ok((!here).then(|| mirror.clone()).map(|mirror| (haves(&mirror), mirror)))
-            })
-            .await?;
-        let Some((have, mirror)) = missing else { return Ok(()) };
-        // Two attempts with the same base fetch it once.
-        let turn = self.turn(repository);
-        let _turn = turn.lock().await;
-        let (reader, wanted) = (mirror.clone(), base.clone());
-        let here = tokio::task::spawn_blocking(move || reader.has(&wanted)).await;
-        if matches!(here, Ok(Ok(true))) {
+        let mirror = self.reader(repository).await?;
+        if has(&mirror, base).await? {
             return Ok(());
         }
-        transfer::fetch(dial, mirror.clone(), repository, base, have?).await?;
-        let base = base.clone();
-        let noted = tokio::task::spawn_blocking(move || {
-            mirror.update_ref(&format!("{BASES}{run}/{base}"), &base, &Expect::Any)
-        });
-        Ok(noted.await.map_err(|error| Trouble::Passing(error.to_string()))??)
+        let turns = self.turns(repository);
+        let _turn = turns.fetch.lock().await;
+        if has(&mirror, base).await? {
+            return Ok(());
+        }
+        let reader = mirror.clone();
+        let have = blocking(move || haves(&reader)).await?;
+        transfer::fetch(dial, mirror, repository, base, have).await?;
+        let (name, base) = (format!("{BASES}{run}/{base}"), base.clone());
+        self.with(repository, move |mirror| mirror.update_ref(&name, &base, &Expect::Any)).await
     }
+}
+
+async fn has(mirror: &Repository, commit: &CommitId) -> Result<bool, Trouble> {
+    let (mirror, commit) = (mirror.clone(), commit.clone());
+    blocking(move || mirror.has(&commit)).await
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Trouble> {
+    let done = tokio::task::spawn_blocking(work).await;
+    Ok(done.map_err(|error| Trouble::Failing(error.to_string()))??)
 }
 
 /// What the mirror has, as far as its refs tell: the bases that were fetched.

@@ -109,7 +109,8 @@ pub(crate) struct State {
     epochs: BTreeMap<RunId, Epoch>,
     /// Runs that the coordinator at the other end owns.
     owned: BTreeSet<RunId>,
-    deliveries: BTreeMap<AttemptKey, AbortOnDropHandle<()>>,
+    /// Commits on their way, each with the epoch that it goes under.
+    deliveries: BTreeMap<AttemptKey, (Epoch, AbortOnDropHandle<()>)>,
     forgetting: BTreeSet<AttemptKey>,
     takings: BTreeMap<AttemptKey, AbortOnDropHandle<()>>,
     pushes: Arc<Semaphore>,
@@ -240,6 +241,9 @@ impl State {
     /// Begins to bring over a commit, under the epoch that holds now.
     fn deliver(&mut self, key: AttemptKey) {
         let epoch = self.epochs.get(&key.run).copied().unwrap_or_default();
+        if self.deliveries.get(&key).is_some_and(|(under, _)| *under == epoch) {
+            return;
+        }
         let delivering = recover::deliver(
             self.home.clone(),
             self.world.dial.clone(),
@@ -252,7 +256,7 @@ impl State {
             delivering.await;
             let _ = myself.send_message(Msg::Delivered(delivered));
         });
-        self.deliveries.insert(key, AbortOnDropHandle::new(task));
+        self.deliveries.insert(key, (epoch, AbortOnDropHandle::new(task)));
     }
 
     /// Takes in an attempt whose agent has no process to report to any more.

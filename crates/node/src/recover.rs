@@ -33,6 +33,8 @@ use crate::{
 const VANISH: Duration = Duration::from_secs(10);
 /// Pauses between two tries to bring a commit over.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(15)];
+/// Tries to clear away an attempt after its receipt.
+const CLEARINGS: u32 = 3;
 /// Tries that a coordinator may answer with a failure of its own.
 const FAILURES: u32 = 8;
 
@@ -133,9 +135,22 @@ async fn give_up(outbox: &OutboxHandle, key: &AttemptKey, trouble: &Trouble) {
     outbox.amend(&kept).await;
 }
 
-/// Clears away an attempt whose end was acknowledged, once its commit is proven to be safe (S38).
-/// The outbox forgets it last, so that whatever interrupts this is made good by the next receipt.
-pub(crate) async fn forget(home: &Home, outbox: &OutboxHandle, key: &AttemptKey) -> Result<(), Error> {
+/// Forgets an attempt whose end was acknowledged; whether that was done. What could not be done now
+/// is made good by the next receipt, which comes after the next claim.
+pub(crate) async fn settle(home: &Home, outbox: &OutboxHandle, key: &AttemptKey) -> bool {
+    for tries in 0..CLEARINGS {
+        match forget(home, outbox, key).await {
+            Ok(()) => return true,
+            Err(error) => tracing::warn!(%error, token = %key.token, "an attempt is not cleared away yet"),
+        }
+        tokio::time::sleep(backoff(tries, PAUSES[0], PAUSES[1])).await;
+    }
+    false
+}
+
+/// Clears away an attempt, once its commit is proven to be safe (S38). The outbox forgets it last,
+/// so that an interruption leaves the end, and with it all that is needed to do this again.
+async fn forget(home: &Home, outbox: &OutboxHandle, key: &AttemptKey) -> Result<(), Error> {
     fault!("node.receipt");
     let kept = outbox.find(key).await?;
     if let (Some(kept), Some((folder, mirrors))) = (&kept, home.find(key)) {

@@ -242,7 +242,8 @@ async fn follow(
         }
         let more = async {
             if grown.changed().await.is_ok() {
-                tokio::time::sleep(GATHER).await;
+                // The end is not waited for.
+                let _ = tokio::time::timeout(GATHER, async { while grown.changed().await.is_ok() {} }).await;
             }
         };
         tokio::select! {

@@ -190,7 +190,7 @@ impl UserRepository {
     }
 
     /// Takes in a pack with the result `commit` and creates `refs/heads/<branch>` at it. Already
-    /// there is success.
+    /// there is success; the pack is not read then. `limit` bounds the pack, in bytes.
     ///
     /// # Errors
     /// [`Error::Moved`] when the branch is at another commit, [`Error::ReadOnly`], and those of

@@ -166,6 +166,8 @@ impl Keeper {
     /// Sleeps until the node speaks, a child changes, or it is time.
     fn wait(&self, channel: &Channel) -> Result<(), Errno> {
         let timeout = match self.aim {
+            // It may have gone before the first report reached it: nothing would wake us then.
+            Aim::Watch if !channel.is_open() => PollTimeout::ZERO,
             Aim::Watch => PollTimeout::NONE,
             Aim::Linger(until) => whole_milliseconds(until.saturating_duration_since(Instant::now())),
             Aim::End(pause) => whole_milliseconds(pause),

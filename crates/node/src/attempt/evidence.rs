@@ -9,6 +9,8 @@ use ensemble_core::{
 
 /// Most bytes of an outcome, all texts and artifacts together: half of what a frame carries.
 const OUTCOME_LIMIT: usize = 512 * 1024;
+/// Longest name of a path left out, with its reason.
+const NAME_LIMIT: usize = 256;
 /// Most messages, blockers, and paths left out that are told.
 const ITEMS: usize = 100;
 
@@ -85,6 +87,9 @@ pub(super) fn bound(mut outcome: Outcome) -> Outcome {
 pub(super) fn bound_names(mut names: Vec<String>, more: u64) -> Vec<String> {
     let more = more + names.len().saturating_sub(ITEMS) as u64;
     names.truncate(ITEMS);
+    for name in names.iter_mut().filter(|name| name.len() > NAME_LIMIT) {
+        *name = format!("{}…", clip(name, NAME_LIMIT));
+    }
     if more > 0 {
         names.push(format!("{more} more"));
     }
@@ -173,7 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn many_names_are_counted() {
+    fn many_names_are_counted_and_long_ones_clipped() {
+        assert!(bound_names(vec!["x".repeat(5000)], 0)[0].len() < 300);
         let names: Vec<String> = (0..150).map(|n| n.to_string()).collect();
         let bounded = bound_names(names, 7);
         assert_eq!((bounded.len(), bounded[100].as_str()), (101, "57 more"));

@@ -86,7 +86,8 @@ impl Job {
             (What::Check { command }, _) => {
                 let turn = Turn {
                     keeper,
-                    command: ["sh", "-c", command].map(str::to_owned).to_vec(),
+                    // One pipe, so that people read the output in the order it was written.
+                    command: ["sh", "-c", "exec sh -c \"$0\" 2>&1", command].map(str::to_owned).to_vec(),
                     env: prepared.env.clone(),
                     dir: prepared.dir.clone(),
                     stdin: Vec::new(),

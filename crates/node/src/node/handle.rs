@@ -1,7 +1,11 @@
 //! Starting a node and ending it. What its directories hold from before is read here, once, before
 //! anything runs.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
 
 use ensemble_core::{
     ids::{EmployeeId, Incarnation, NodeId},
@@ -38,6 +42,7 @@ pub struct NodeHandle {
     id: NodeId,
     incarnation: Incarnation,
     node: ActorRef<Msg>,
+    home: Weak<Home>,
 }
 
 /// Starts a node: it takes over what its directories hold, dials the coordinator and offers itself.
@@ -48,16 +53,15 @@ pub struct NodeHandle {
 pub async fn start(config: Config) -> Result<NodeHandle, Error> {
     let Config { home, team, check_slots, keeper, link_ttl, dial } = config;
     let home = Arc::new(home);
-    let id = home.id().clone();
+    let (id, held) = (home.id().clone(), Arc::downgrade(&home));
     let parts = Parts { dial, keeper, ttl: link_ttl, employees: able(&team), check_slots };
-    let before = home.clone();
-    let arguments = blocking(move || take_over(before, parts)).await?;
+    let arguments = blocking(move || take_over(home, parts)).await?;
     let incarnation = arguments.incarnation;
     let (node, _) = Actor::spawn(None, Node, arguments).await.map_err(|error| {
         tracing::error!(%error, "the node can't start");
         Error::Gone("it could not start")
     })?;
-    Ok(NodeHandle { id, incarnation, node })
+    Ok(NodeHandle { id, incarnation, node, home: held })
 }
 
 /// The employees whose agents can run here.
@@ -116,16 +120,121 @@ impl NodeHandle {
         }
         // One that has ended already is what is wanted.
         let _ = self.node.stop_and_wait(None, Some(AFTER)).await;
+        self.released().await;
     }
 
     /// Ends the node at once; its agents are killed. What they left is captured by the next start.
     pub async fn kill(&self) {
         let _ = self.node.kill_and_wait(Some(AFTER)).await;
+        self.released().await;
+    }
+
+    /// Waits until nothing of the node holds its directories any more, so that another may take them.
+    async fn released(&self) {
+        let deadline = Instant::now() + AFTER;
+        while self.home.strong_count() > 0 && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// Waits until the node has ended, by itself too: when a part of it fails again and again.
     pub async fn ended(&self) {
         // Fails only when it has ended.
         let _ = self.node.wait(None).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ensemble_core::{
+        ids::ProjectId,
+        team::{Budget, CoordinatorSpec, Gate, PlanChecks},
+    };
+    use tonic::transport::Endpoint;
+
+    use super::*;
+
+    fn team() -> Team {
+        Team {
+            name: ProjectId::new("shop").unwrap(),
+            description: String::new(),
+            conventions: String::new(),
+            coordinator: CoordinatorSpec::default(),
+            employees: Vec::new(),
+            teams: Vec::new(),
+            checks: Vec::new(),
+            gate: Gate::End,
+            plan_checks: PlanChecks::Refuse,
+            budget: Budget::default(),
+            remote: None,
+            has_collaboration: false,
+        }
+    }
+
+    /// A node that reaches nobody.
+    async fn lonely(data: &std::path::Path) -> NodeHandle {
+        let config = Config {
+            home: Home::open_free(data).unwrap(),
+            team: team(),
+            check_slots: 1,
+            keeper: KeeperCommand { program: "false".into(), args: Vec::new() },
+            link_ttl: Duration::from_secs(3),
+            dial: Dial::new(|| {
+                Box::pin(async { Endpoint::from_static("http://127.0.0.1:1").connect().await })
+            }),
+        };
+        start(config).await.unwrap()
+    }
+
+    async fn until(mut seen: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !seen() {
+            assert!(Instant::now() < deadline);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_part_that_fails_is_started_again() {
+        let data = tempfile::tempdir().unwrap();
+        let node = lonely(data.path()).await;
+        let before = node.node.get_children();
+        assert_eq!(before.len(), 3, "outbox, checks, link");
+        for child in &before {
+            child.kill();
+        }
+        let old: Vec<_> = before.iter().map(|child| child.get_id()).collect();
+        until(|| {
+            let now = node.node.get_children();
+            now.len() == 3 && now.iter().all(|child| !old.contains(&child.get_id()))
+        })
+        .await;
+        node.drain(Duration::from_secs(1)).await;
+    }
+
+    #[tokio::test]
+    async fn a_part_that_fails_again_and_again_ends_the_node() {
+        let data = tempfile::tempdir().unwrap();
+        let node = lonely(data.path()).await;
+        let killing = async {
+            loop {
+                node.node.get_children().first().inspect(|child| child.kill());
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(20), node.ended());
+        tokio::select! {
+            () = killing => {}
+            ended = ended => ended.unwrap(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_drained_node_leaves_its_directory_free() {
+        let data = tempfile::tempdir().unwrap();
+        let node = lonely(data.path()).await;
+        assert_ne!(Home::open_free(data.path()).unwrap().id(), node.id());
+        node.drain(Duration::from_secs(1)).await;
+        assert_eq!(Home::open_free(data.path()).unwrap().id(), node.id());
     }
 }

@@ -96,11 +96,8 @@ impl State {
         }
         let (home, outbox, myself) = (self.home.clone(), self.world.outbox.clone(), self.myself.clone());
         tokio::spawn(async move {
-            let forgotten = recover::forget(&home, &outbox, &key).await;
-            if let Err(error) = &forgotten {
-                tracing::warn!(%error, token = %key.token, "an attempt is not cleared away yet");
-            }
-            let _ = myself.send_message(Msg::Forgotten(key, forgotten.is_ok()));
+            let done = recover::settle(&home, &outbox, &key).await;
+            let _ = myself.send_message(Msg::Forgotten(key, done));
         });
     }
 }

@@ -13,7 +13,10 @@ use hyper_util::rt::TokioIo;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Endpoint;
 
-use crate::bench::{self, Bench};
+use crate::{
+    bench::{self, Bench},
+    coordinator::Coordinator,
+};
 
 /// Waits for a file `go` beside the data directory.
 const WAIT: &str = "until [ -e \"$BENCH/go\" ]; do sleep 0.02; done";
@@ -126,12 +129,10 @@ pub async fn a_commit_that_is_never_taken_is_a_loss() {
 
 pub async fn a_commit_waits_for_a_coordinator_that_is_away() {
     let mut bench = Bench::new();
-    let node = bench.node(&format!("echo code > api.py; {WAIT}")).await;
+    let node = bench.node(&format!("echo code > api.py; echo begun; {WAIT}")).await;
     let key = bench.hand_out(bench.work(5)).await;
-    bench.coordinator.started(&key).await;
-    // Its connections go nowhere from now on.
+    bench.coordinator.wait("output", |inner| inner.logs.get(&key).map(drop)).await;
     bench.coordinator.inner().reachable = false;
-    bench.coordinator.inner().refuse_pushes = false;
     bench.coordinator.hang_up();
     node.kill().await;
     bench.nobody_left().await;
@@ -162,6 +163,37 @@ pub async fn an_older_owner_is_not_believed() {
     bench.coordinator.end(&key).await;
     bench.coordinator.say(ToNode::Receipt(key));
     bench.until("the attempt is cleared away", || bench.attempts().is_empty()).await;
+}
+
+pub async fn a_successor_speaks_for_all_that_are_gone() {
+    let mut bench = Bench::new();
+    bench.coordinator.inner().receipts = false;
+    let one = bench.node("echo one > one.txt").await;
+    let first = bench.hand_out(bench.work(5)).await;
+    bench.coordinator.end(&first).await;
+    // A second process in the same data directory, with another coordinator.
+    let other = Coordinator::new(&bench.path("coordinator.git"), 9);
+    other.inner().owned.insert(bench.run, Epoch(1));
+    let config = bench.config(&format!("echo two > two.txt; echo begun; {WAIT}"), other.dial());
+    let two = ensemble_node::start(config).await.unwrap();
+    other.attached().await;
+    let second = Assign { key: bench.key("second", 6), ..bench.work(6) };
+    other.say(ToNode::Assign(Box::new(second)));
+    let second = bench.key("second", 6);
+    other.wait("output", |inner| inner.logs.get(&second).map(drop)).await;
+    assert_ne!(one.id(), two.id());
+    one.kill().await;
+    two.kill().await;
+
+    bench.restart_coordinator(2);
+    let three = bench.node("true").await;
+    assert_eq!(three.id(), one.id());
+    let inventory = bench.coordinator.inventory().await;
+    assert_eq!(inventory.speaks_for, [one.id().clone(), two.id().clone()]);
+    bench.coordinator.end(&first).await;
+    let Ended { how: How::Lost { capture, .. }, .. } = bench.coordinator.end(&second).await else { panic!() };
+    assert_eq!(bench.file(&capture.unwrap().commit, "two.txt").unwrap(), "two\n");
+    bench.until("the attempts are cleared away", || bench.attempts().is_empty()).await;
 }
 
 /// A node in a process of its own: data directory, the coordinator's socket, the script.

@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         failures::a_commit_that_is_never_taken_is_a_loss,
         failures::a_commit_waits_for_a_coordinator_that_is_away,
         failures::an_older_owner_is_not_believed,
+        failures::a_successor_speaks_for_all_that_are_gone,
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

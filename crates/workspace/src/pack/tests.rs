@@ -1,3 +1,6 @@
+//! Packs between real repositories: whole, by difference, damaged, incomplete, too large.
+//! After a refusal the receiver must be as it was.
+
 use std::{fs, path::Path};
 
 use git2::ObjectType;

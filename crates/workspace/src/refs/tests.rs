@@ -1,3 +1,6 @@
+//! Compare-and-swap of refs, alone and among many writers.
+//! Leftover locks and names in the way must be told apart from lost races.
+
 use std::{fs, thread};
 
 use super::*;

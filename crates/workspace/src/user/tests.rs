@@ -1,3 +1,6 @@
+//! The user's repository in all the states that people have theirs in.
+//! It must look the same afterwards, but for what was asked for.
+
 use std::fs;
 
 use super::*;

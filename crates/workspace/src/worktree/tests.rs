@@ -1,3 +1,6 @@
+//! Worktrees as agents leave them: made, changed in every way, captured, removed.
+//! Nothing an agent does may run code here, reach outside, or lose what the base has.
+
 use std::os::unix::{
     ffi::OsStrExt,
     fs::{PermissionsExt, symlink},
@@ -374,6 +377,76 @@ fn removal_is_thorough_and_stays_inside() {
     assert_eq!(fs::metadata(&outside).unwrap().permissions().mode(), before);
     worktree.remove().unwrap();
     git(desk.bench.repository.path(), &["fsck", "--strict"]);
+}
+
+#[test]
+fn names_that_are_no_text_stay_as_they_are() {
+    let bench = Bench::new();
+    let repo = bench.git();
+    let plain =
+        |text: &str| Some(crate::tree::Entry { mode: 0o100_644, id: repo.blob(text.as_bytes()).unwrap() });
+    let edits = [(b"d/bad\xff".to_vec(), plain("1")), (b"d/good".to_vec(), plain("2"))].into();
+    let tree = repo.find_tree(crate::tree::edit(&repo, None, &edits).unwrap()).unwrap();
+    let who = git2::Signature::new("a", "a", &git2::Time::new(1, 0)).unwrap();
+    let base = repo.commit(None, &who, &who, "m", &tree, &[]).unwrap();
+    let base = crate::tree::commit_id(base).unwrap();
+    let worktree = Worktree::create(&bench.repository, bench.path("w"), &base).unwrap();
+    assert_eq!(git(worktree.path(), &["status", "--porcelain"]), "");
+    fs::remove_dir_all(worktree.path().join("d")).unwrap();
+    let capture = worktree.capture(&bench.repository, &base, &capture_note(&[])).unwrap();
+    let left = bench.repository.list_files(&capture.commit.unwrap()).unwrap();
+    assert_eq!(left, ["d/bad\u{fffd}"]);
+}
+
+#[test]
+fn files_and_folders_that_can_not_be_read_are_named() {
+    // Root reads everything.
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let desk = Desk::new(&[("d/x", b"1"), ("f", b"1"), ("k", b"1")]);
+    write(desk.path(), "f", "2");
+    for name in ["d", "f"] {
+        fs::set_permissions(desk.path().join(name), fs::Permissions::from_mode(0o000)).unwrap();
+    }
+    fs::remove_file(desk.path().join("k")).unwrap();
+    let capture = desk.capture(&[]);
+    assert_eq!(desk.captured(&capture), ["-k"]);
+    let named: Vec<_> = capture.skipped.iter().map(|s| (s.path.as_str(), s.why.to_string())).collect();
+    assert_eq!(named.iter().map(|n| n.0).collect::<Vec<_>>(), ["d", "f"]);
+    assert!(named.iter().all(|n| n.1.starts_with("can't be read: ")), "{named:?}");
+    desk.worktree.clone().remove().unwrap();
+    assert!(!desk.path().exists());
+}
+
+#[test]
+fn many_worktrees_are_made_captured_and_removed_at_once() {
+    const AT_ONCE: usize = 8;
+    let bench = Bench::new();
+    let base = bench.commit(&[], BASE);
+    let commits: Vec<_> = std::thread::scope(|scope| {
+        let attempt = |number: usize| {
+            let (bench, base) = (&bench, &base);
+            move || {
+                let path = bench.path(&format!("work/{number}"));
+                let worktree = Worktree::create(&bench.repository, path, base).unwrap();
+                write(worktree.path(), &format!("new/{number}"), number.to_string());
+                let capture = worktree.capture(&bench.repository, base, &capture_note(&[])).unwrap();
+                worktree.remove().unwrap();
+                capture.commit.unwrap()
+            }
+        };
+        let running: Vec<_> = (0..AT_ONCE).map(|number| scope.spawn(attempt(number))).collect();
+        running.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for (number, commit) in commits.iter().enumerate() {
+        let path = format!("new/{number}");
+        let file = bench.repository.file_at(commit, &path).unwrap();
+        assert_eq!(file.unwrap(), number.to_string().into_bytes());
+        let name = format!("refs/ensemble/run/t{number}/1");
+        bench.repository.update_ref(&name, commit, &crate::Expect::Absent).unwrap();
+    }
+    git(bench.repository.path(), &["fsck", "--strict"]);
 }
 
 mod random {
