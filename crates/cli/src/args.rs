@@ -46,7 +46,7 @@ pub enum Verb {
     Ps(Ps),
     /// Show a run: its tasks, what they delivered, what failed and what to do
     Show(Show),
-    /// Print what happened in a run, a line each; with -o json its facts, one JSON object a line
+    /// Print what happened in a run; with -o json one fact a line
     Events(Events),
     /// Print what agents and checks wrote
     Logs(Logs),
