@@ -21,7 +21,7 @@ Examples:
   ensemble ps                          what runs and ran here
   ensemble resume                      go on after a crash
 
-Exit codes: 0 delivered · 1 failed · 2 usage or invalid file · 3 waits for a person, or only blocked
+Exit codes: 0 delivered · 1 failed or stopped · 2 usage or invalid file · 3 waits for a person, or only blocked
             · 4 nobody answers · 130 interrupted (the run can go on)
 A RUN is its id, a prefix of it that only one run has, or `last`."
 )]
@@ -46,7 +46,7 @@ pub enum Verb {
     Ps(Ps),
     /// Show a run: its tasks, what they delivered, what failed and what to do
     Show(Show),
-    /// Print a run's facts, one JSON object a line
+    /// Print what happened in a run; with -o json one fact a line
     Events(Events),
     /// Print what agents and checks wrote
     Logs(Logs),
@@ -109,7 +109,7 @@ pub struct Run {
     /// The plan: a graph of tasks as YAML or JSON
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// The team file
+    /// The team file [default: see below]
     #[arg(long, value_name = "FILE")]
     pub team: Option<PathBuf>,
     /// How the run decides what comes next: plan (loop, graph and delegate come later)
@@ -156,7 +156,7 @@ pub enum Kind {
     Team,
     /// A plan.
     Plan,
-    /// An answer in the loop.
+    /// An answer in the loop; only with --from-model.
     Loop,
 }
 

@@ -19,6 +19,9 @@ use crate::{
 /// milliseconds, so a lock this old was left behind.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 
+/// A lock on a ref of ours that is this old belongs to a process that was killed.
+const LOCK_AGE: Duration = Duration::from_secs(30);
+
 /// Longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
@@ -117,12 +120,25 @@ fn swap(
         if !again {
             return Err(named(name, error));
         }
-        if Instant::now() >= deadline {
+        if Instant::now() >= deadline && !break_old_lock(repo, name) {
             return Err(Error::Locked { name: name.to_owned() });
         }
         thread::sleep(pause + jitter(pause));
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// Namespaces in which nobody but Ensemble writes; an old lock there was left by one of its processes.
+const OURS: [&str; 2] = ["refs/ensemble/", "refs/heads/ensemble/"];
+
+/// Removes the lock of a ref of ours that is much older than any update takes; whether it did.
+fn break_old_lock(repo: &Repository, name: &str) -> bool {
+    if !OURS.iter().any(|ours| name.starts_with(ours)) {
+        return false;
+    }
+    let lock = repo.commondir().join(format!("{name}.lock"));
+    let age = fs::metadata(&lock).and_then(|meta| meta.modified()).ok().and_then(|at| at.elapsed().ok());
+    age.is_some_and(|age| age >= LOCK_AGE) && fs::remove_file(&lock).is_ok()
 }
 
 /// Removes the locks of the ref `name` and of all refs below it. No ref's name ends in `.lock`.

@@ -114,7 +114,9 @@ impl Narrator {
             Fact::StopRequested { task: Some(task) } => one(format!("stop {task} requested")),
             Fact::StopRequested { task: None } => one("stop requested".to_owned()),
             Fact::Retried { task: Some(task), .. } => one(format!("retry {task}")),
-            Fact::Retried { task: None, .. } => one("retry".to_owned()),
+            Fact::Retried { task: None, .. } => {
+                one("retry all that failed, is blocked by itself or was stopped".to_owned())
+            }
             Fact::Waiting { reason } => one(format!("waiting: {}", wait(*reason))),
             Fact::Ended { state, reason, .. } => one(ended(*state, reason)),
             // The first claim follows the submission; a later one means that an owner was lost.

@@ -1,6 +1,8 @@
 //! `ensemble retry`: opens what failed, is blocked or was stopped for another try. A living owner is
 //! asked and goes on; without one this process takes the run over in the foreground.
 
+use ensemble_core::run::state::RunState;
+
 use crate::{
     args::Retry,
     client::Client,
@@ -21,6 +23,12 @@ pub async fn retry(args: &Retry) -> Result<Exit, Error> {
     let task = args.task.as_deref().map(owner::task_id).transpose()?;
     if let Some(task) = &task {
         owner::must_have(&existing.state, task)?;
+    }
+    if existing.state.state() == RunState::Delivered {
+        return Err(Error::usage(
+            format!("run {run} was delivered, there is nothing to try again"),
+            "start a new one with `ensemble run`",
+        ));
     }
     if let Some(owner) = existing.owner()? {
         Client::of_socket(&owner.socket).await?.retry(run, task.as_ref(), prompt).await?;

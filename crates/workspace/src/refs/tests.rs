@@ -153,3 +153,19 @@ fn a_repository_may_be_made_by_many_at_once() {
     assert_eq!(bench.repository.list_files(&root).unwrap(), [] as [&str; 0]);
     assert_eq!(git(&path, &["config", "core.fsyncobjectfiles"]).trim(), "true");
 }
+
+#[test]
+fn an_old_lock_on_a_ref_of_ours_is_broken_and_one_of_the_users_never() {
+    let bench = Bench::new();
+    let (first, _) = two(&bench);
+    let repository = &bench.repository;
+    for (name, broken) in [("refs/ensemble/base/x", true), ("refs/heads/main2", false)] {
+        let lock = repository.path().join(format!("{name}.lock"));
+        fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        let file = fs::File::create(&lock).unwrap();
+        file.set_modified(std::time::SystemTime::now() - 2 * LOCK_AGE).unwrap();
+        let result = repository.update_ref(name, &first, &Expect::Absent);
+        assert_eq!(result.is_ok(), broken, "{result:?}");
+        assert_eq!(lock.exists(), !broken);
+    }
+}
