@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    env,
+    env, fs,
     panic::resume_unwind,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -191,4 +191,32 @@ fn the_work_of_a_killed_attempt_is_kept_and_named() {
     assert_eq!(world.git.text(&format!("ensemble/{run}"), "half.txt"), None);
     let shown = world.show(&run);
     assert_eq!(shown["details"][0]["attempt"], 2, "{shown:#}");
+}
+
+/// A process that is killed while it moves a ref leaves the ref's lock; whoever goes on clears it.
+#[test]
+fn a_lock_that_a_killed_process_left_is_cleared() {
+    let world = World::new();
+    let team = Team::of(1);
+    let plan =
+        Plan::new().task("a", &[]).doing("test -e \"$TEAM/go\" || sleep 600\nwork\n").task("b", &["a"]);
+    world.set_up(&team, &plan);
+    let mut started = world.start_run(&[]);
+    world.await_agent("start a", &mut started);
+    let _ = started.kill();
+    world.nobody_left(&[]);
+    let run = world.newest();
+    world.beside_team("go", "");
+    let folder = world.kept().path().file_name().unwrap().to_owned();
+    let mirror = world.data().join("nodes/1/mirrors").join(folder);
+    for lock in [
+        world.kept().path().join(format!("refs/heads/ensemble/{run}.lock")),
+        world.kept().path().join(format!("refs/ensemble/{run}/a/2.lock")),
+        mirror.join(format!("refs/ensemble/{run}/a/2.lock")),
+    ] {
+        fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        fs::write(lock, "").unwrap();
+    }
+    let _ = world.ensemble(&["resume"]).expect(0);
+    world.evidence(&run).delivered(&team, &plan);
 }

@@ -16,7 +16,7 @@ use ensemble_workspace::{Repository, UserRepository};
 use crate::{
     args::{Place, Run},
     client::Client,
-    error::{DoingTo, Error},
+    error::{DoingTo, Error, patiently},
     files, output,
     paths::{self, Environment},
 };
@@ -98,11 +98,15 @@ impl Order {
         })
     }
 
-    /// Brings the base to the coordinator and hands the run in.
+    /// Brings the base to the coordinator and hands the run in. The run's id makes it safe to repeat.
     ///
     /// # Errors
     /// [`Error::Call`], and those of the repository.
     pub async fn hand_in(&self, client: &Client, run: RunId) -> Result<(), Error> {
+        patiently(async || self.try_hand_in(client, run).await).await
+    }
+
+    async fn try_hand_in(&self, client: &Client, run: RunId) -> Result<(), Error> {
         let (base, repository) = self.way_in(client, run).await?;
         let request = SubmitRequest {
             run: run.to_string(),
