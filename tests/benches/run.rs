@@ -41,16 +41,18 @@ fn run(folder: &Path, program: impl AsRef<Path>, arguments: &[&str]) -> Duration
 }
 
 /// A repository with a team whose only employee does nothing, a plan and a makefile of it.
-fn project(folder: &Path, worktree: &str) {
+fn project(folder: &Path, files: bool) {
+    let worktree = if files { "" } else { ", worktree: none" };
     let mut plan = "project_scope: Do nothing\nsub_tasks:\n".to_owned();
     let mut make = ".PHONY: all\n".to_owned();
     for task in 0..TASKS {
-        writeln!(plan, "  - {{ id: t{task}, description: Do nothing, agent_type: idler }}").unwrap();
+        writeln!(plan, "  - {{ id: t{task}, description: Do nothing, agent_type: idler{worktree} }}")
+            .unwrap();
         write!(make, ".PHONY: t{task}\nall: t{task}\nt{task}:\n\t@sh -c true\n").unwrap();
     }
     let team = format!(
         "name: idle\ndescription: Nobody does anything\nemployees:\n  - id: idler\n    description: Idle\n    \
-         type: idler\n    slots: {SLOTS}\n    timeout: 1m\n{worktree}    backend: {{ kind: exec, command: [sh, -c, \
+         type: idler\n    slots: {SLOTS}\n    timeout: 1m\n    backend: {{ kind: exec, command: [sh, -c, \
          \"true\"] }}\n"
     );
     for (name, text) in [("team.yaml", &team), ("plan.yaml", &plan), ("Makefile", &make)] {
@@ -67,10 +69,10 @@ fn runs(criterion: &mut Criterion) {
     group.sample_size(10).warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_secs(10));
     group.throughput(Throughput::Elements(TASKS.into()));
     let slots = format!("-j{SLOTS}");
-    for (name, worktree) in [("ensemble", ""), ("ensemble_no_worktree", "    worktree: none\n")] {
+    for (name, files) in [("ensemble", true), ("ensemble_no_worktree", false)] {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        project(folder.path(), worktree);
-        if worktree.is_empty() {
+        project(folder.path(), files);
+        if files {
             group.bench_function("make", |bencher| {
                 bencher.iter_custom(|rounds| {
                     (0..rounds).map(|_| run(folder.path(), "make", &["-s", &slots, "all"])).sum()
