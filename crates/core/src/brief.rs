@@ -20,6 +20,12 @@ use crate::{
 /// Longest text of one part that another employee wrote, in bytes; the rest is named, not shown.
 const PART_LIMIT: usize = 24 * 1024;
 
+/// Longest summary of a dependency in a brief that would be too long with whole ones.
+const SUMMARY_LIMIT: usize = 2 * 1024;
+
+/// Longest of the few texts that a brief consists of after the last cut. JSON makes six bytes of one at worst.
+const LAST_LIMIT: usize = 4 * 1024;
+
 /// Files named of one dependency; the worktree has them all.
 const FILES_SHOWN: usize = 50;
 
@@ -47,13 +53,9 @@ pub struct Voice {
 #[must_use]
 pub fn write(state: &State, task: &Task, voice: &Voice, resolve: &dyn Fn(&Text) -> String) -> Brief {
     let context = Context::of(state, task, voice, resolve);
-    let json = shorten(&context);
-    let mut text = context.markdown();
-    if text.len() > BRIEF_LIMIT {
-        let note = "\n\n(The brief was cut here: it was too long. The worktree holds what was delivered.)\n";
-        text = format!("{}{note}", clip(&text, BRIEF_LIMIT - note.len()));
-    }
-    Brief { text, context: json }
+    let text = bounded(&context, Context::markdown);
+    let context = bounded(&context, |context| serde_json::to_string(context).unwrap_or_default());
+    Brief { text, context }
 }
 
 /// What each dependency of `task` hands on, in figures, for the fact that dispatches it.
@@ -101,19 +103,28 @@ fn blob(text: &Text) -> Option<&BlobId> {
     }
 }
 
-/// The JSON; when it is too long, the artifacts and then the messages of dependencies are left out by name.
-fn shorten(context: &Context) -> String {
-    let whole = serde_json::to_string(context).unwrap_or_default();
-    if whole.len() <= BRIEF_LIMIT {
-        return whole;
-    }
+/// What is given up, step by step, until a brief is short enough: first what the worktree may hold anyway,
+/// last what the task itself says. After the last step it always is.
+const CUTS: [fn(&mut Context); 5] = [
+    |context| context.dependencies.iter_mut().for_each(|part| part.leave_out_artifacts(PART_LIMIT)),
+    |context| context.dependencies.iter_mut().for_each(|part| part.leave_out_artifacts(0)),
+    |context| context.dependencies.iter_mut().for_each(DependencyPart::leave_out_words),
+    Context::leave_out_dependencies,
+    Context::leave_out_lists,
+];
+
+/// The context in one of its two forms, at most [`BRIEF_LIMIT`] bytes; what is left out is named in it.
+fn bounded(context: &Context, form: impl Fn(&Context) -> String) -> String {
+    let mut text = form(context);
     let mut shorter = context.clone();
-    for dependency in &mut shorter.dependencies {
-        let names: Vec<Value> = dependency.artifacts.keys().map(|name| json!(name)).collect();
-        dependency.left_out = names;
-        dependency.artifacts.clear();
+    for cut in CUTS {
+        if text.len() <= BRIEF_LIMIT {
+            break;
+        }
+        cut(&mut shorter);
+        text = form(&shorter);
     }
-    serde_json::to_string(&shorter).unwrap_or_default()
+    text
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -129,6 +140,8 @@ struct Context {
     previous: Option<PreviousPart>,
     #[serde(skip_serializing_if = "Option::is_none")]
     instruction: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -154,7 +167,7 @@ struct DependencyPart {
     files: Vec<String>,
     more_files: u32,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    left_out: Vec<Value>,
+    left_out: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -186,6 +199,38 @@ impl Context {
                 .collect(),
             previous: task.previous.as_ref().map(|previous| PreviousPart::of(state, task, previous, resolve)),
             instruction: task.prompt.as_ref().map(resolve),
+            left_out: Vec::new(),
+        }
+    }
+
+    fn leave_out_dependencies(&mut self) {
+        if !self.dependencies.is_empty() {
+            self.left_out.push(format!("what {} dependencies delivered", self.dependencies.len()));
+            self.dependencies.clear();
+        }
+    }
+
+    /// Leaves texts of bounded length and number.
+    fn leave_out_lists(&mut self) {
+        let task = &mut self.task;
+        let lists = [
+            ("outputs", &mut task.outputs),
+            ("acceptance criteria", &mut task.acceptance_criteria),
+            ("checks", &mut task.checks),
+            ("names of artifacts consumed", &mut task.consumes),
+        ];
+        for (name, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+            self.left_out.push(format!("{} {name}", list.len()));
+            list.clear();
+        }
+        task.provides.clear();
+        let texts = [&mut self.project, &mut self.scope, &mut self.conventions, &mut self.prompt];
+        let instruction = self.instruction.iter_mut();
+        let previous =
+            self.previous.iter_mut().flat_map(|part| [&mut part.what_went_wrong, &mut part.summary]);
+        let own = [&mut task.title, &mut task.description];
+        for text in texts.into_iter().chain(own).chain(instruction).chain(previous) {
+            cut(text, LAST_LIMIT);
         }
     }
 
@@ -207,6 +252,7 @@ impl Context {
         for dependency in &self.dependencies {
             dependency.markdown(&mut out);
         }
+        out.list("Left out here, because it was too long", &self.left_out);
         if let Some(previous) = &self.previous {
             previous.markdown(&mut out);
         }
@@ -259,6 +305,26 @@ impl DependencyPart {
         })
     }
 
+    /// Leaves out the artifacts with more than `limit` bytes, by name.
+    fn leave_out_artifacts(&mut self, limit: usize) {
+        let left_out = &mut self.left_out;
+        self.artifacts.retain(|name, value| {
+            let length = value.to_string().len();
+            if length > limit {
+                left_out.push(format!("artifact `{name}` ({length} bytes)"));
+            }
+            length <= limit
+        });
+    }
+
+    fn leave_out_words(&mut self) {
+        if !self.messages.is_empty() {
+            self.left_out.push(format!("{} messages", self.messages.len()));
+            self.messages.clear();
+        }
+        cut(&mut self.summary, SUMMARY_LIMIT);
+    }
+
     fn markdown(&self, out: &mut Out) {
         out.section(&format!("What {} ({}) delivered", self.title, self.task), &self.summary);
         out.list("It says", &self.messages);
@@ -271,6 +337,7 @@ impl DependencyPart {
             files.push(format!("and {} more", self.more_files));
         }
         out.list("Files it changed", &files);
+        out.list("Left out here, because it was too long", &self.left_out);
     }
 }
 
@@ -310,11 +377,16 @@ fn whole(value: &Value, resolve: &dyn Fn(&Text) -> String) -> Value {
     serde_json::from_str(&text).unwrap_or(Value::String(text))
 }
 
-fn part(text: String) -> String {
-    if text.len() <= PART_LIMIT {
-        return text;
+fn part(mut text: String) -> String {
+    cut(&mut text, PART_LIMIT);
+    text
+}
+
+/// Cuts a text that is longer than `limit`, and says so in it.
+fn cut(text: &mut String, limit: usize) {
+    if text.len() > limit {
+        *text = format!("{}\n(cut here: {} bytes in all)", clip(text, limit), text.len());
     }
-    format!("{}\n(cut here: {} bytes in all)", clip(&text, PART_LIMIT), text.len())
 }
 
 fn pretty(value: &Value) -> String {
