@@ -183,6 +183,18 @@ impl Stage {
         }
     }
 
+    /// The report, taken out of a stage that is over.
+    pub(super) fn into_report(self) -> Option<Box<Report>> {
+        match self {
+            Self::Assigned | Self::Working => None,
+            Self::Checking(report, _)
+            | Self::Queued(report)
+            | Self::Ordered(report, _)
+            | Self::Gating(report, _)
+            | Self::Advancing(report, _) => Some(report),
+        }
+    }
+
     pub(super) fn checks_mut(&mut self) -> Option<&mut Checks> {
         match self {
             Self::Checking(_, checks) => Some(checks),
