@@ -120,9 +120,7 @@ impl Narrator {
             Fact::Waiting { reason } => one(format!("waiting: {}", wait(*reason))),
             Fact::Ended { state, reason, .. } => one(ended(*state, reason)),
             // The first claim follows the submission; a later one means that an owner was lost.
-            Fact::Claimed { coordinator } if self.state.turns > 0 => {
-                one(format!("taken over by {coordinator} (epoch {})", self.state.epoch))
-            }
+            Fact::Claimed { coordinator } if self.state.turns > 0 => one(taken_over(coordinator.as_str())),
             Fact::Claimed { .. }
             | Fact::Planned { .. }
             | Fact::Started { .. }
@@ -258,6 +256,14 @@ fn loss(cause: LossCause) -> &'static str {
         LossCause::Interrupted => "it was interrupted",
         LossCause::Environment => "the node could not run it",
         LossCause::Refused => "the node could not take it",
+    }
+}
+
+/// A coordinator in a command's own process is known by that process.
+fn taken_over(by: &str) -> String {
+    match by.strip_prefix("local-") {
+        Some(process) => format!("process {process} took the run over"),
+        None => format!("{by} took the run over"),
     }
 }
 
