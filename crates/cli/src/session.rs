@@ -31,6 +31,8 @@ pub struct Session {
     pub data: PathBuf,
     /// How the result is printed.
     pub format: Format,
+    /// A folder that was made for the run, which programs are told.
+    pub made: Option<PathBuf>,
 }
 
 impl Session {
@@ -114,7 +116,13 @@ impl Session {
     fn print(&self, home: &Home) -> Result<(), Error> {
         let state = self.follower.narrator.state();
         match self.format {
-            Format::Json => output::result(&output::run_object(state, Some(home)).to_string()),
+            Format::Json => {
+                let mut object = output::run_object(state, Some(home));
+                if let (Some(made), Some(map)) = (&self.made, object.as_object_mut()) {
+                    map.insert("dir".to_owned(), made.display().to_string().into());
+                }
+                output::result(&object.to_string())
+            }
             Format::Table => output::result(&output::summary(state, home).join("\n")),
         }
     }

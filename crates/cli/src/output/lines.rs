@@ -122,9 +122,7 @@ impl Narrator {
             Fact::Waiting { reason } => one(format!("waiting: {}", wait(*reason))),
             Fact::Ended { state, reason, .. } => one(ended(*state, reason)),
             // The first claim follows the submission; a later one means that an owner was lost.
-            Fact::Claimed { coordinator } if self.state.turns > 0 => {
-                one(format!("taken over by {coordinator} (epoch {})", self.state.epoch))
-            }
+            Fact::Claimed { coordinator } if self.state.turns > 0 => one(taken_over(coordinator.as_str())),
             Fact::Claimed { .. }
             | Fact::Planned { .. }
             | Fact::Started { .. }
@@ -280,6 +278,14 @@ fn loss(cause: LossCause, reason: &str) -> String {
             format!("{word}: {}", one_line(reason))
         }
         _ => word.to_owned(),
+    }
+}
+
+/// A coordinator in a command's own process is known by that process.
+fn taken_over(by: &str) -> String {
+    match by.strip_prefix("local-") {
+        Some(process) => format!("process {process} took the run over"),
+        None => format!("{by} took the run over"),
     }
 }
 

@@ -23,6 +23,7 @@ pub async fn retry(args: &Retry) -> Result<Exit, Error> {
     let task = args.task.as_deref().map(owner::task_id).transpose()?;
     if let Some(task) = &task {
         owner::must_have(&existing.state, task)?;
+        owner::must_stand_alone(&existing.state, task)?;
     }
     if existing.state.state() == RunState::Delivered {
         return Err(Error::usage(
