@@ -186,8 +186,8 @@ fn losses_and_resume() {
         let at = desk.at("a");
         let work = desk.new_commit();
         let capture = report(Ending::Done, "", Some(work)).delivery;
-        desk.put(Fact::Lost { at, cause: LossCause::Process, capture });
-        desk.put(Fact::CheckLost { at: check, cause: LossCause::Process });
+        desk.put(Fact::Lost { at, cause: LossCause::Process, capture, reason: String::new() });
+        desk.put(Fact::CheckLost { at: check, cause: LossCause::Process, reason: String::new() });
         desk.decide();
         desk.check(Some("c"), 0, true);
         desk.done("a");
@@ -235,7 +235,7 @@ fn stop() {
         desk.report("d", Ending::Done, "did it");
         desk.stop(None);
         let at = desk.at("a");
-        desk.put(Fact::Lost { at, cause: LossCause::Interrupted, capture: None });
+        desk.put(Fact::Lost { at, cause: LossCause::Interrupted, capture: None, reason: String::new() });
         let fact = Fact::Merged {
             task: id("d"),
             attempt: desk.attempt("d"),
