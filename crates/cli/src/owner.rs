@@ -19,10 +19,11 @@ use ensemble_workspace::UserRepository;
 use crate::{
     args::{Format, Place},
     embedded::Embedded,
+    equipment,
     error::Error,
     files,
     follow::Follower,
-    output::{Narrator, Screen},
+    output::{self, Narrator, Screen},
     paths, runs,
     session::Session,
 };
@@ -90,6 +91,10 @@ impl Existing {
     /// When somebody owns it, or the data directory can't be used.
     pub async fn take_over(self, format: Format) -> Result<Session, Error> {
         let team = self.team().await?;
+        let lacks = equipment::programs(team.employees.iter(), equipment::ours).into_iter();
+        lacks
+            .chain(equipment::variables(team.employees.iter(), equipment::ours))
+            .for_each(|lack| output::say(&format!("warning: {lack}")));
         let embedded = Embedded::start(&self.data, &self.journal, Some(&team)).await?;
         let into = self.state.submitted.as_ref().and_then(|submitted| submitted.into.clone());
         let settled = Seq(self.state.seq.0 + 1);
