@@ -80,18 +80,17 @@ pub struct Crew {
     pub warnings: Vec<Finding>,
 }
 
-/// Reads and checks a team file. Files named by `use:` are looked for beside it, then in `folder`.
-///
-/// # Errors
-/// [`Error::Files`] with all findings, and those of [`text`].
+/// A team file, read and checked, for tests.
+#[cfg(test)]
 pub fn read_team(path: &Path, folder: Option<&Path>) -> Result<Crew, Error> {
     team_of(path, text(path)?, folder)
 }
 
-/// The same of a team file whose text was read already: standard input is read only once.
+/// Checks a team file whose text was read. Files named by `use:` are looked for beside it, then in
+/// `folder`.
 ///
 /// # Errors
-/// As [`read_team`].
+/// [`Error::Files`] with all findings, and those of [`text`].
 pub fn team_of(path: &Path, text: String, folder: Option<&Path>) -> Result<Crew, Error> {
     let absolute = std::path::absolute(path).doing_to("find", path)?;
     let dir = absolute.parent().unwrap_or(Path::new("/")).to_owned();
