@@ -19,10 +19,11 @@ use ensemble_workspace::UserRepository;
 use crate::{
     args::{Format, Place},
     embedded::Embedded,
+    equipment,
     error::Error,
     files,
     follow::Follower,
-    output::{Narrator, Screen},
+    output::{self, Narrator, Screen},
     paths, runs,
     session::Session,
 };
@@ -88,7 +89,7 @@ impl Existing {
     async fn crew(&self, file: Option<&Path>) -> Result<Team, Error> {
         let Some(file) = file else { return self.team().await };
         let folder = self.repository.as_ref().and_then(|repository| repository.folder().ok().flatten());
-        let team = files::read_team(file, folder.as_deref())?.team;
+        let team = files::team_of(file, files::text(file)?, folder.as_deref())?.team;
         let roster = self.state.submitted.iter().flat_map(|submitted| &submitted.roster);
         let missing: Vec<&str> = roster
             .filter(|member| !team.employees.iter().any(|one| one.id == member.employee))
@@ -110,6 +111,10 @@ impl Existing {
     /// When somebody owns it, or the data directory can't be used.
     pub async fn take_over(self, file: Option<&Path>, format: Format) -> Result<Session, Error> {
         let team = self.crew(file).await?;
+        let lacks = equipment::programs(team.employees.iter(), equipment::ours).into_iter();
+        lacks
+            .chain(equipment::variables(team.employees.iter(), equipment::ours))
+            .for_each(|lack| output::say(&format!("warning: {lack}")));
         let embedded = Embedded::start(&self.data, &self.journal, Some(&team)).await?;
         let into = self.state.submitted.as_ref().and_then(|submitted| submitted.into.clone());
         let settled = Seq(self.state.seq.0 + 1);
