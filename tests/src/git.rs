@@ -4,11 +4,14 @@
 use std::{
     collections::BTreeMap,
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use git2::{ObjectType, Oid, Repository, RepositoryInitOptions, Signature, Time, TreeWalkMode, TreeWalkResult};
+use git2::{
+    ObjectType, Oid, Repository, RepositoryInitOptions, Signature, Time, TreeWalkMode, TreeWalkResult,
+};
 
 /// The files of a commit, by path.
 pub type Files = BTreeMap<String, Vec<u8>>;
@@ -141,6 +144,11 @@ impl Git {
         line
     }
 
+    /// Takes away, or gives back, the permission to write below `.git`.
+    pub fn seal(&self, sealed: bool) {
+        seal(&self.path.join(".git"), sealed);
+    }
+
     /// Runs the `git` command there.
     ///
     /// # Panics
@@ -159,4 +167,13 @@ impl Git {
         assert!(output.status.success(), "{command:?}: {text}{err}");
         text
     }
+}
+
+fn seal(folder: &Path, sealed: bool) {
+    let entries: Vec<_> = fs::read_dir(folder).unwrap().filter_map(Result::ok).collect();
+    for entry in entries.iter().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        seal(&entry.path(), sealed);
+    }
+    let mode = if sealed { 0o555 } else { 0o755 };
+    fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
 }

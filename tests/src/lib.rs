@@ -17,5 +17,5 @@ pub use census::Census;
 pub use evidence::{Evidence, Interval, most_at_once, task_of};
 pub use files::{Plan, Team};
 pub use git::{Files, Git, Merge};
-pub use process::{Finished, Started, within};
+pub use process::{Finished, Started, tell, within};
 pub use world::{World, binary};

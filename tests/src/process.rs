@@ -34,6 +34,11 @@ pub fn within<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Option<T
     }
 }
 
+/// Says something beside the result: what a run of the tests measured, or which case it is at.
+pub fn tell(line: &str) {
+    eprintln!("{line}");
+}
+
 /// A process that may still run.
 #[derive(Debug)]
 pub struct Started {

@@ -3,13 +3,13 @@
 
 use std::{
     collections::BTreeMap,
-    env,
+    env, fs,
     panic::resume_unwind,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use ensemble_tests::{Plan, Team, World, within};
+use ensemble_tests::{Plan, Team, World, tell, within};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 /// How many moments.
@@ -45,7 +45,7 @@ struct Moment {
 #[test]
 fn a_run_survives_kill_at_any_moment() {
     let seed = seed();
-    println!("ENSEMBLE_TEST_SEED={seed}");
+    tell(&format!("ENSEMBLE_TEST_SEED={seed}"));
     let mut random = StdRng::seed_from_u64(seed);
     // An agent notes its start and its end: a hundred lines in all.
     let moments: Vec<Moment> = (0..KILLS)
@@ -61,7 +61,10 @@ fn a_run_survives_kill_at_any_moment() {
             .collect();
         let lanes = lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic)));
         let during: usize = lanes.sum();
-        assert!(during > KILLS / 2, "only {during} of {KILLS} kills came during the run: that proves too little");
+        assert!(
+            during > KILLS / 2,
+            "only {during} of {KILLS} kills came during the run: that proves too little"
+        );
     });
 }
 
@@ -82,7 +85,7 @@ fn killed_and_resumed(moment: Moment) -> bool {
     let before = known.as_ref().map(|run| world.evidence(run).accepted());
     let during = killed.signal().is_some() && known.is_some();
     let count = before.as_ref().map_or(0, BTreeMap::len);
-    println!("{moment:?}: {count} of 50 tasks accepted, during the run: {during}");
+    tell(&format!("{moment:?}: {count} of 50 tasks accepted, during the run: {during}"));
 
     let run = match known {
         // It was killed before the run was written down: nothing was promised yet.
@@ -92,7 +95,11 @@ fn killed_and_resumed(moment: Moment) -> bool {
             let _ = world.ensemble(&["fetch", &run]).expect(0);
             run
         }
-        Some(run) => world.ensemble(&["resume", "-o", "json"]).expect(0).run(),
+        Some(run) => {
+            let resumed = world.ensemble(&["resume", "-o", "json"]).expect(0).run();
+            assert_eq!(resumed, run, "the only unfinished run");
+            run
+        }
     };
     let evidence = world.evidence(&run);
     evidence.delivered(&team(), &plan());
@@ -100,6 +107,39 @@ fn killed_and_resumed(moment: Moment) -> bool {
         assert_eq!(evidence.accepted()[&task], attempt, "{task} was accepted and then done again");
     }
     during
+}
+
+/// One run, killed again and again, also while it is being resumed, gets done in the end.
+#[test]
+fn a_run_gets_done_however_often_it_is_killed() {
+    const OFTEN: usize = 8;
+    let seed = seed();
+    tell(&format!("ENSEMBLE_TEST_SEED={seed}"));
+    let mut random = StdRng::seed_from_u64(seed);
+    let world = World::new();
+    world.set_up(&team(), &plan());
+    let mut started = world.start_run(&[]);
+    let first = within(Duration::from_secs(60), "the run's first word", || {
+        assert!(!started.has_ended(), "{}", started.stderr());
+        (!world.agents().is_empty()).then(|| world.newest())
+    });
+    for _ in 0..OFTEN {
+        let goal = world.agents().len() + random.random_range(0..16);
+        within(Duration::from_secs(60), "more work", || {
+            (world.agents().len() >= goal || started.has_ended()).then_some(())
+        });
+        thread::sleep(Duration::from_micros(random.random_range(0..50_000)));
+        let _ = started.kill();
+        world.nobody_left(&[]);
+        world.evidence(&first).sound(&team(), &plan());
+        started = world.start(&["resume", &first, "-o", "json"]);
+    }
+    let last = started.wait(Duration::from_secs(120));
+    if world.show(&first)["state"] == "delivered" && last.code() != Some(0) {
+        // It had been delivered before this resume: then that is said, and the branch is fetched.
+        let _ = world.ensemble(&["fetch", &first]).expect(0);
+    }
+    world.evidence(&first).delivered(&team(), &plan());
 }
 
 /// The keeper ends what its agent started as soon as the process is gone.
@@ -122,7 +162,7 @@ fn no_agent_outlives_the_process() {
     let _ = started.kill();
     let began = Instant::now();
     world.nobody_left(&[]);
-    println!("gone after {:?}", began.elapsed());
+    tell(&format!("gone after {:?}", began.elapsed()));
 }
 
 /// Without a run that could go on there is nothing to resume; with several the right one must be named.
@@ -132,7 +172,7 @@ fn resume_wants_to_know_which_run() {
     let plan = Plan::new().task("a", &[]).doing("test -e \"$TEAM/go\" || sleep 600\nwork\n");
     world.set_up(&Team::of(1), &plan);
     let nothing = world.ensemble(&["resume"]).expect(2);
-    println!("{}", nothing.stderr);
+    assert!(nothing.says("no runs"), "{nothing}");
 
     let mut runs = Vec::new();
     for _ in 0..2 {
@@ -173,9 +213,7 @@ fn the_work_of_a_killed_attempt_is_kept_and_named() {
     );
     world.set_up(&Team::of(1), &plan);
     let started = world.start_run(&[]);
-    within(Duration::from_secs(30), "half of the work", || {
-        world.path("team/ready").exists().then_some(())
-    });
+    within(Duration::from_secs(30), "half of the work", || world.path("team/ready").exists().then_some(()));
     let _ = started.kill();
     world.nobody_left(&[]);
     let run = world.ensemble(&["resume", "-o", "json"]).expect(0).run();
@@ -186,4 +224,32 @@ fn the_work_of_a_killed_attempt_is_kept_and_named() {
     assert_eq!(world.git.text(&format!("ensemble/{run}"), "half.txt"), None);
     let shown = world.show(&run);
     assert_eq!(shown["details"][0]["attempt"], 2, "{shown:#}");
+}
+
+/// A process that is killed while it moves a ref leaves the ref's lock; whoever goes on clears it.
+#[test]
+fn a_lock_that_a_killed_process_left_is_cleared() {
+    let world = World::new();
+    let team = Team::of(1);
+    let plan =
+        Plan::new().task("a", &[]).doing("test -e \"$TEAM/go\" || sleep 600\nwork\n").task("b", &["a"]);
+    world.set_up(&team, &plan);
+    let mut started = world.start_run(&[]);
+    world.await_agent("start a", &mut started);
+    let _ = started.kill();
+    world.nobody_left(&[]);
+    let run = world.newest();
+    world.beside_team("go", "");
+    let folder = world.kept().path().file_name().unwrap().to_owned();
+    let mirror = world.data().join("nodes/1/mirrors").join(folder);
+    for lock in [
+        world.kept().path().join(format!("refs/heads/ensemble/{run}.lock")),
+        world.kept().path().join(format!("refs/ensemble/{run}/a/2.lock")),
+        mirror.join(format!("refs/ensemble/{run}/a/2.lock")),
+    ] {
+        fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        fs::write(lock, "").unwrap();
+    }
+    let _ = world.ensemble(&["resume"]).expect(0);
+    world.evidence(&run).delivered(&team, &plan);
 }

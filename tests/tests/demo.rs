@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use ensemble_tests::{Git, World};
+use ensemble_tests::{Git, World, tell};
 
 /// It ends with exit 0, delivered, all tasks done, and the tester's report in the branch.
 #[test]
@@ -13,7 +13,7 @@ fn the_demo_is_delivered() {
     fs::create_dir(&elsewhere).unwrap();
     command.current_dir(&elsewhere).env_remove("ENSEMBLE_DATA");
     let done = world.launch(command).wait(Duration::from_secs(180)).expect(0);
-    println!("demo: {:?}", done.took);
+    tell(&format!("demo: {:?}", done.took));
     let result = done.json();
     assert_eq!(result["state"], "delivered", "{result:#}");
     let tasks = result["details"].as_array().unwrap();
@@ -21,7 +21,8 @@ fn the_demo_is_delivered() {
     for task in tasks {
         assert_eq!(task["state"], "success", "{task:#}");
     }
-    let employees: std::collections::BTreeSet<_> = tasks.iter().map(|task| task["employee"].as_str()).collect();
+    let employees: std::collections::BTreeSet<_> =
+        tasks.iter().map(|task| task["employee"].as_str()).collect();
     assert_eq!(employees.into_iter().flatten().collect::<Vec<_>>(), ["back", "front", "test"]);
 
     let project = Git::at(&elsewhere.join("ensemble-demo"));

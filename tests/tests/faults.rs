@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, process::Command, thread};
 
-use ensemble_tests::{Plan, Started, Team, World};
+use ensemble_tests::{Plan, Started, Team, World, tell};
 use serde_json::json;
 
 /// How many worlds are under way at once.
@@ -29,7 +29,11 @@ fn plan() -> Plan {
     Plan::new()
         .task("top", &[])
         .doing("work\nhead -c 50000 /dev/zero | tr '\\0' s\n")
-        .task_with("left", &["top"], json!({ "checks": ["test -f work/left.txt"], "outputs": ["work/left.txt"] }))
+        .task_with(
+            "left",
+            &["top"],
+            json!({ "checks": ["test -f work/left.txt"], "outputs": ["work/left.txt"] }),
+        )
         .task("right", &["top"])
         .task("bottom", &["left", "right"])
 }
@@ -60,7 +64,9 @@ fn every_point_survives_an_abort_and_a_lost_answer() {
         let lanes: Vec<_> = (0..LANES)
             .map(|lane| {
                 let own: Vec<_> = cases.iter().skip(lane).step_by(LANES).collect();
-                scope.spawn(move || own.into_iter().map(|(point, kind, pass)| survive(point, kind, *pass)).collect())
+                scope.spawn(move || {
+                    own.into_iter().map(|(point, kind, pass)| survive(point, kind, *pass)).collect()
+                })
             })
             .collect();
         for lane in lanes {
@@ -71,8 +77,11 @@ fn every_point_survives_an_abort_and_a_lost_answer() {
     assert_eq!(seen.len(), count);
     // An abort that does not abort was never reached. Where the abort strikes, the other kinds do: they
     // stand at the same place, or right behind it.
-    let missed: Vec<_> =
-        seen.iter().filter(|one| one.kind == "abort" && one.pass == 1 && !one.hit).map(|one| &one.point).collect();
+    let missed: Vec<_> = seen
+        .iter()
+        .filter(|one| one.kind == "abort" && one.pass == 1 && !one.hit)
+        .map(|one| &one.point)
+        .collect();
     assert!(missed.is_empty(), "never reached: {missed:?}");
 }
 
@@ -85,7 +94,7 @@ fn survive(point: &str, kind: &'static str, pass: usize) -> Seen {
     command.env("ENSEMBLE_FAULT", &fault);
     let mut ended = wait(world.launch(command));
     let hit = ended.signal() == Some(nix::sys::signal::Signal::SIGABRT as i32);
-    println!("{fault}: {}", ended.status);
+    tell(&format!("{fault}: {}", ended.status));
     if hit {
         world.nobody_left(&[]);
     }
@@ -121,7 +130,9 @@ fn wait(started: Started) -> ensemble_tests::Finished {
 fn a_fault_that_can_not_be_set_is_refused() {
     let world = World::new();
     world.set_up(&Team::of(1), &Plan::new().task("a", &[]));
-    for wish in ["journal.apend:1:abort", "journal.append", "journal.append:0:abort", "journal.append:1:explode"] {
+    for wish in
+        ["journal.apend:1:abort", "journal.append", "journal.append:0:abort", "journal.append:1:explode"]
+    {
         let mut command = world.run_command(&[]);
         command.env("ENSEMBLE_FAULT", wish);
         let refused = wait(world.launch(command)).expect(2);

@@ -14,7 +14,10 @@ const SOON: Duration = Duration::from_secs(30);
 /// A world in which `quick` is done and `held` is being worked on.
 fn held() -> (World, Team, Plan, Started) {
     let world = World::new();
-    let (team, plan) = (Team::of(2), Plan::new().task("quick", &[]).task("held", &["quick"]).doing(HOLD).task("last", &["held"]));
+    let (team, plan) = (
+        Team::of(2),
+        Plan::new().task("quick", &[]).task("held", &["quick"]).doing(HOLD).task("last", &["held"]),
+    );
     world.set_up(&team, &plan);
     let mut started = world.start_run(&[]);
     world.await_agent("start held", &mut started);
@@ -56,10 +59,13 @@ fn ctrl_c_keeps_the_work_and_resume_goes_on() {
 #[test]
 fn a_second_ctrl_c_ends_at_once() {
     let world = World::new();
-    let (team, plan) = (Team::of(1), Plan::new().task("deaf", &[]).doing(
-        "test \"$ENSEMBLE_ATTEMPT\" = 1 || { work; exit 0; }\n\
+    let (team, plan) = (
+        Team::of(1),
+        Plan::new().task("deaf", &[]).doing(
+            "test \"$ENSEMBLE_ATTEMPT\" = 1 || { work; exit 0; }\n\
          trap '' TERM INT; touch \"$TEAM/ready\"\nwhile :; do sleep 0.1; done\n",
-    ));
+        ),
+    );
     world.set_up(&team, &plan);
     let started = world.start_run(&[]);
     within(SOON, "the agent", || world.path("team/ready").exists().then_some(()));
@@ -126,7 +132,9 @@ fn a_task_is_stopped_and_retried_from_a_second_terminal() {
     world.await_agent("start side", &mut started);
     let run = world.newest();
     let _ = world.ensemble(&["stop", &run, "held"]).expect(0);
-    within(SOON, "the task to be stopped", || (task_of(&world.show(&run), "held")["state"] == "stopped").then_some(()));
+    within(SOON, "the task to be stopped", || {
+        (task_of(&world.show(&run), "held")["state"] == "stopped").then_some(())
+    });
     assert_eq!(task_of(&world.show(&run), "last")["state"], "blocked");
     let _ = world.ensemble(&["retry", &run, "held", "--prompt", "Once more, please."]).expect(0);
     world.await_agent("start held 2", &mut started);

@@ -7,7 +7,8 @@ use ensemble_tests::{Finished, Plan, Team, World, task_of};
 use serde_json::{Value, json};
 
 /// Fails until `repaired` lies beside the team file.
-const BROKEN: &str = "test -e \"$TEAM/repaired\" || { echo the database is missing; echo no database >&2; exit 7; }\nwork\n";
+const BROKEN: &str =
+    "test -e \"$TEAM/repaired\" || { echo the database is missing; echo no database >&2; exit 7; }\nwork\n";
 
 /// A failed task blocks what needs it, and nothing else; repaired and retried, the run is delivered.
 #[test]
@@ -41,7 +42,11 @@ fn a_failing_task_blocks_its_dependants_and_is_retried_to_delivery() {
     assert_eq!(done.run(), run);
     let evidence = world.evidence(&run);
     evidence.delivered(&team, &plan);
-    assert_eq!(evidence.agents.iter().filter(|one| one.task == "apart").count(), 1, "done work is not done again");
+    assert_eq!(
+        evidence.agents.iter().filter(|one| one.task == "apart").count(),
+        1,
+        "done work is not done again"
+    );
 }
 
 /// `retry --prompt` tells the employee something first; the next brief holds what went wrong before.
@@ -79,7 +84,10 @@ fn a_failure_is_repeated_with_its_reason_in_the_brief() {
     let brief = String::from_utf8_lossy(&files["brief.md"]);
     assert!(brief.contains("the disk is upside down"), "{brief}");
     assert!(!files.contains_key("half.txt"), "the next attempt starts from the head");
-    assert!(world.kept().resolve(&format!("refs/ensemble/{run}/a/1")).is_some(), "the failed attempt's work is kept");
+    assert!(
+        world.kept().resolve(&format!("refs/ensemble/{run}/a/1")).is_some(),
+        "the failed attempt's work is kept"
+    );
 }
 
 /// Two changes of one line end in blocked, with the file, exit 3, and both sides kept; then repaired.
@@ -93,14 +101,20 @@ fn a_conflict_blocks_and_keeps_both_sides() {
     let both = "touch \"$TEAM/here-$ENSEMBLE_TASK\"\n\
         for other in left right; do until test -e \"$TEAM/here-$other\"; do sleep 0.05; done; done\n\
         printf 'one\\n%s\\nthree\\n' \"$ENSEMBLE_TASK\" >shared.txt\n";
-    let plan = Plan::new().task("left", &[]).doing(both).task("right", &[]).doing(both).task("next", &["left", "right"]);
+    let plan = Plan::new()
+        .task("left", &[])
+        .doing(both)
+        .task("right", &[])
+        .doing(both)
+        .task("next", &["left", "right"]);
     world.set_up(&team, &plan);
     let ended = world.run(&[]).expect(3);
     let run = ended.run();
     let result = ended.json();
     assert_eq!(result["state"], "waiting");
     world.evidence(&run).sound(&team, &plan);
-    let blocked: Vec<&str> = ["left", "right"].into_iter().filter(|id| task_of(&result, id)["state"] == "blocked").collect();
+    let blocked: Vec<&str> =
+        ["left", "right"].into_iter().filter(|id| task_of(&result, id)["state"] == "blocked").collect();
     let [loser] = blocked[..] else { panic!("one is merged, one is blocked: {result:#}") };
     let winner = if loser == "left" { "right" } else { "left" };
     let why = task_of(&result, loser)["why"].as_str().unwrap();
@@ -171,7 +185,8 @@ fn a_failing_check_is_shown_kept_and_told() {
 #[test]
 fn failing_checks_of_the_run_fail_it_and_are_retried() {
     let world = World::new();
-    let check = format!("test -e {}/repaired || {{ echo the-gate-is-shut; exit 1; }}", world.path("team").display());
+    let check =
+        format!("test -e {}/repaired || {{ echo the-gate-is-shut; exit 1; }}", world.path("team").display());
     let team = Team::of(1).with(json!({ "checks": ["test -f work/a.txt", check] }));
     let plan = Plan::new().task("a", &[]);
     world.set_up(&team, &plan);
@@ -186,13 +201,34 @@ fn failing_checks_of_the_run_fail_it_and_are_retried() {
     world.evidence(&run).delivered(&team, &plan);
 }
 
+/// With `gate: each` the run's checks pass on every merge before the branch moves to it.
+#[test]
+fn a_gate_before_each_merge_keeps_the_branch_clean() {
+    let world = World::new();
+    let team = Team::of(1)
+        .with(json!({ "gate": "each", "checks": ["test ! -e bad.txt || { echo bad-is-in; exit 1; }"] }));
+    let plan = Plan::new()
+        .task("good", &[])
+        .task_with("bad", &["good"], json!({ "max_attempts": 1 }))
+        .doing("touch bad.txt\nwork\n")
+        .task("next", &["good"]);
+    world.set_up(&team, &plan);
+    let failed = world.run(&[]).expect(1).saying("bad-is-in");
+    let run = failed.run();
+    assert_eq!(states(&failed.json()), ["success", "failed", "success"], "{failed}");
+    world.evidence(&run).sound(&team, &plan);
+    let files = world.git.files(&format!("ensemble/{run}"));
+    assert!(files.contains_key("work/next.txt") && !files.contains_key("bad.txt"));
+}
+
 /// An agent's word is no evidence: outputs must be there, and a change must be there.
 #[test]
 fn outputs_are_demanded_whatever_the_agent_says() {
     let world = World::new();
     let team = Team::of(4);
     let once = |outputs: Value| json!({ "outputs": outputs, "max_attempts": 1 });
-    let boast = "printf '{\"status\": \"SUCCESS\", \"summary\": \"All is done.\"}' >\"$ENSEMBLE_RESULT_FILE\"\n";
+    let boast =
+        "printf '{\"status\": \"SUCCESS\", \"summary\": \"All is done.\"}' >\"$ENSEMBLE_RESULT_FILE\"\n";
     let plan = Plan::new()
         .task_with("there", &[], once(json!(["work/there.txt"])))
         .task_with("missing", &[], once(json!(["work/missing.txt", "other.txt"])))
@@ -240,14 +276,12 @@ fn results_are_taken_from_file_block_and_exit_status() {
         .task_with("says-failed", &[], json!({ "max_attempts": 1 }))
         .doing("printf '{\"status\": \"FAILED\", \"blockers\": [\"no compiler\"]}' >\"$ENSEMBLE_RESULT_FILE\"\n")
         .task("says-blocked", &[])
-        .doing("printf '{\"status\": \"BLOCKED\", \"blockers\": [\"which colour?\"]}' >\"$ENSEMBLE_RESULT_FILE\"\n")
-        .task_with("of-another", &[], json!({ "max_attempts": 1 }))
-        .doing("printf '{\"status\": \"SUCCESS\", \"task_id\": \"file\"}' >\"$ENSEMBLE_RESULT_FILE\"\n");
+        .doing("printf '{\"status\": \"BLOCKED\", \"blockers\": [\"which colour?\"]}' >\"$ENSEMBLE_RESULT_FILE\"\n");
     world.set_up(&team, &plan);
     let ended = world.run(&[]).expect(1);
     let (run, result) = (ended.run(), ended.json());
     world.evidence(&run).sound(&team, &plan);
-    assert_eq!(states(&result), ["success", "success", "success", "failed", "blocked", "failed"], "{ended}");
+    assert_eq!(states(&result), ["success", "success", "success", "failed", "blocked"], "{ended}");
     assert_eq!(task_of(&result, "file")["summary"], "by file");
     assert_eq!(task_of(&result, "block")["summary"], "by block");
     assert_eq!(task_of(&result, "words")["summary"], "Just these words.");
@@ -276,7 +310,11 @@ fn a_result_can_not_write_outside() {
     }
     world.set_up(&team, &plan);
     let ended = world.run(&[]).expect(1);
-    assert_eq!(states(&ended.json()), ["failed"; 4], "{ended}");
+    let result = ended.json();
+    // Behind a link that leads out: left out and named, like the link itself.
+    assert_eq!(states(&result), ["failed", "failed", "failed", "success"], "{ended}");
+    assert!(task_of(&result, "t3")["left_out"].to_string().contains("link/inside.txt"), "{result:#}");
+    assert!(world.git.files(&format!("ensemble/{}", ended.run())).keys().all(|name| name == "README"));
     assert!(!target.exists() && fs::read_dir(world.path("tmp")).unwrap().count() == 0);
     world.evidence(&ended.run()).sound(&team, &plan);
 }

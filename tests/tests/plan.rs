@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ensemble_tests::{Plan, Team, World, most_at_once};
+use ensemble_tests::{Plan, Team, World, most_at_once, tell};
 use serde_json::{Value, json};
 
 /// Two hundred small tasks on eight slots: dependencies first, and the tree that one after the other gives.
@@ -13,7 +13,7 @@ fn two_hundred_tasks_on_eight_slots_give_the_tree_of_a_serial_run() {
     let team = Team::of(8);
     wide.set_up(&team, &plan);
     let done = wide.run(&[]).expect(0);
-    println!("200 tasks on 8 slots: {:?}", done.took);
+    tell(&format!("200 tasks on 8 slots: {:?}", done.took));
     let evidence = wide.evidence(&done.run());
     evidence.delivered(&team, &plan);
     assert!(most_at_once(evidence.agents.iter()) > 1, "nothing ran at the same time");
@@ -22,7 +22,7 @@ fn two_hundred_tasks_on_eight_slots_give_the_tree_of_a_serial_run() {
     let team = Team::of(1);
     serial.set_up(&team, &plan);
     let done = serial.run(&[]).expect(0);
-    println!("200 tasks on 1 slot: {:?}", done.took);
+    tell(&format!("200 tasks on 1 slot: {:?}", done.took));
     let narrow = serial.evidence(&done.run());
     narrow.delivered(&team, &plan);
     assert_eq!(most_at_once(narrow.agents.iter()), 1);
@@ -49,9 +49,11 @@ fn independent_tasks_run_at_the_same_time() {
 #[test]
 fn tasks_go_to_the_employees_they_ask_for() {
     let world = World::new();
-    let team = Team::default()
-        .employee_with("ant", 2, json!({ "type": "digger" }))
-        .employee_with("bee", 1, json!({ "type": "flier" }));
+    let team = Team::default().employee_with("ant", 2, json!({ "type": "digger" })).employee_with(
+        "bee",
+        1,
+        json!({ "type": "flier" }),
+    );
     let mut plan = Plan::new();
     for number in 0..4 {
         plan = plan.task_with(&format!("dig{number}"), &[], json!({ "agent_type": "digger" }));
@@ -126,7 +128,8 @@ fn a_dependant_is_told_what_its_dependencies_delivered() {
 fn what_happens_is_told_line_by_line() {
     let world = World::new();
     let team = Team::of(1);
-    let plan = Plan::new().task_with("schema", &[], json!({ "title": "The schema" })).task("api", &["schema"]);
+    let plan =
+        Plan::new().task_with("schema", &[], json!({ "title": "The schema" })).task("api", &["schema"]);
     world.set_up(&team, &plan);
     let (plan_file, team_file) = (world.plan_file(), world.team_file());
     let args = ["run", "--plan", plan_file.to_str().unwrap(), "--team", team_file.to_str().unwrap()];

@@ -108,6 +108,11 @@ impl Output for LogFile {
 }
 
 impl LogReader {
+    /// Bytes that are kept from the beginning.
+    pub const HEAD: u64 = HEAD;
+    /// Longest log that is kept whole.
+    pub const KEPT: u64 = HEAD + RING;
+
     /// Opens the log `path`.
     ///
     /// # Errors

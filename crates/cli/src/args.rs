@@ -1,9 +1,12 @@
 //! The command line as typed: verbs and their flags, with examples. What they mean together is each
 //! verb's own business; nothing here reads a file.
 
+mod runs;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use runs::{Events, Fetch, Logs, Ps, Resume, Retry, Show, Stop};
 
 /// Lets a team of coding agents work on one git repository: a plan of tasks in, a branch out.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
@@ -18,7 +21,7 @@ Examples:
   ensemble ps                          what runs and ran here
   ensemble resume                      go on after a crash
 
-Exit codes: 0 delivered · 1 failed · 2 usage or invalid file · 3 waits for a person, or only blocked
+Exit codes: 0 delivered · 1 failed or stopped · 2 usage or invalid file · 3 waits for a person, or only blocked
             · 4 nobody answers · 130 interrupted (the run can go on)
 A RUN is its id, a prefix of it that only one run has, or `last`."
 )]
@@ -43,7 +46,7 @@ pub enum Verb {
     Ps(Ps),
     /// Show a run: its tasks, what they delivered, what failed and what to do
     Show(Show),
-    /// Print a run's facts, one JSON object a line
+    /// Print what happened in a run; with -o json one fact a line
     Events(Events),
     /// Print what agents and checks wrote
     Logs(Logs),
@@ -106,7 +109,7 @@ pub struct Run {
     /// The plan: a graph of tasks as YAML or JSON
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// The team file
+    /// The team file [default: see below]
     #[arg(long, value_name = "FILE")]
     pub team: Option<PathBuf>,
     /// How the run decides what comes next: plan (loop, graph and delegate come later)
@@ -153,7 +156,7 @@ pub enum Kind {
     Team,
     /// A plan.
     Plan,
-    /// An answer in the loop.
+    /// An answer in the loop; only with --from-model.
     Loop,
 }
 
@@ -209,170 +212,6 @@ pub struct Plan {
     /// Draw it instead
     #[arg(long, value_enum)]
     pub draw: Option<Drawing>,
-    /// How.
-    #[command(flatten)]
-    pub output: Output,
-}
-
-/// `ensemble ps`
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
-#[command(after_help = "\
-Examples:
-  ensemble ps
-  ensemble ps -o json")]
-pub struct Ps {
-    /// Where.
-    #[command(flatten)]
-    pub place: Place,
-    /// How.
-    #[command(flatten)]
-    pub output: Output,
-}
-
-/// `ensemble show`
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
-#[command(after_help = "\
-Examples:
-  ensemble show last
-  ensemble show 01KB -o json")]
-pub struct Show {
-    /// The run
-    #[arg(value_name = "RUN")]
-    pub run: String,
-    /// Where.
-    #[command(flatten)]
-    pub place: Place,
-    /// How.
-    #[command(flatten)]
-    pub output: Output,
-}
-
-/// `ensemble events`
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
-#[command(after_help = "\
-Examples:
-  ensemble events last
-  ensemble events last -o json --follow")]
-pub struct Events {
-    /// The run
-    #[arg(value_name = "RUN")]
-    pub run: String,
-    /// Go on as long as the run does
-    #[arg(short, long)]
-    pub follow: bool,
-    /// Where.
-    #[command(flatten)]
-    pub place: Place,
-    /// How.
-    #[command(flatten)]
-    pub output: Output,
-}
-
-/// `ensemble logs`
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
-#[command(after_help = "\
-Examples:
-  ensemble logs last                   the last attempt of every task, and the run's checks
-  ensemble logs last api               the last attempt of one task, with its checks
-  ensemble logs last api --attempt 1
-  ensemble logs last api --follow")]
-pub struct Logs {
-    /// The run
-    #[arg(value_name = "RUN")]
-    pub run: String,
-    /// The task [default: all]
-    #[arg(value_name = "TASK")]
-    pub task: Option<String>,
-    /// Which attempt [default: the last]
-    #[arg(long, value_name = "N", requires = "task")]
-    pub attempt: Option<u32>,
-    /// Go on while the attempt does
-    #[arg(short, long)]
-    pub follow: bool,
-    /// Where.
-    #[command(flatten)]
-    pub place: Place,
-}
-
-/// `ensemble stop`
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
-#[command(after_help = "\
-Examples:
-  ensemble stop last                   the run; its branch is brought home
-  ensemble stop last api               one task; those that need it are blocked")]
-pub struct Stop {
-    /// The run
-    #[arg(value_name = "RUN")]
-    pub run: String,
-    /// The task [default: the whole run]
-    #[arg(value_name = "TASK")]
-    pub task: Option<String>,
-    /// Where.
-    #[command(flatten)]
-    pub place: Place,
-    /// How.
-    #[command(flatten)]
-    pub output: Output,
-}
-
-/// `ensemble retry`
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
-#[command(after_help = "\
-Examples:
-  ensemble retry last                  all that failed, is blocked by itself or was stopped
-  ensemble retry last api --prompt 'Use the sqlite3 module.'")]
-pub struct Retry {
-    /// The run
-    #[arg(value_name = "RUN")]
-    pub run: String,
-    /// The task [default: all that failed, is blocked by itself or was stopped]
-    #[arg(value_name = "TASK")]
-    pub task: Option<String>,
-    /// What to tell the employee first
-    #[arg(long, value_name = "TEXT")]
-    pub prompt: Option<String>,
-    /// Where.
-    #[command(flatten)]
-    pub place: Place,
-    /// How.
-    #[command(flatten)]
-    pub output: Output,
-}
-
-/// `ensemble resume`
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
-#[command(after_help = "\
-Examples:
-  ensemble resume                      the only unfinished run
-  ensemble resume 01KB")]
-pub struct Resume {
-    /// The run [default: the only unfinished one]
-    #[arg(value_name = "RUN")]
-    pub run: Option<String>,
-    /// Where.
-    #[command(flatten)]
-    pub place: Place,
-    /// How.
-    #[command(flatten)]
-    pub output: Output,
-}
-
-/// `ensemble fetch`
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
-#[command(after_help = "\
-Examples:
-  ensemble fetch last                  creates the branch ensemble/RUN
-  ensemble fetch last --into main      and moves main, if the run is delivered and main is not checked out")]
-pub struct Fetch {
-    /// The run
-    #[arg(value_name = "RUN")]
-    pub run: String,
-    /// Also move this branch to the result
-    #[arg(long, value_name = "BRANCH", value_parser = branch)]
-    pub into: Option<String>,
-    /// Where.
-    #[command(flatten)]
-    pub place: Place,
     /// How.
     #[command(flatten)]
     pub output: Output,

@@ -1,7 +1,7 @@
 //! What a verb can end with when it does not do what it was asked: exit codes, one-line messages with
 //! their remedy, and the same as JSON. What the outcome of a run means for the exit code lives here too.
 
-use std::{fmt, io, path::PathBuf};
+use std::{fmt, io, path::PathBuf, time::Duration};
 
 use ensemble_coordinator::Error as Owned;
 use ensemble_core::{ids::RunId, run::state::RunState, source::Finding};
@@ -175,6 +175,16 @@ impl Error {
         }
     }
 
+    /// Whether the same may succeed a moment later, for what is safe to repeat.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Call { status, .. } => advice(status) != Advice::Final,
+            Self::Git(Git::Locked { .. } | Git::Injected(_)) => true,
+            _ => false,
+        }
+    }
+
     /// A short, stable word for programs.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -237,6 +247,24 @@ impl<T> Said<T> for Result<T, Status> {
     }
 }
 
+/// Pauses before something that is safe to repeat is tried again.
+const PAUSES: [Duration; 3] =
+    [Duration::from_millis(100), Duration::from_millis(300), Duration::from_secs(1)];
+
+/// Tries what is safe to repeat a few times, as long as its errors are passing ones.
+///
+/// # Errors
+/// The last one.
+pub async fn patiently<T>(mut attempt: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
+    for pause in PAUSES {
+        match attempt().await {
+            Err(error) if error.is_passing() => tokio::time::sleep(pause).await,
+            done => return done,
+        }
+    }
+    attempt().await
+}
+
 /// A list of choices for a message: `a, b or c`.
 #[must_use]
 pub fn or_list<T: fmt::Display>(items: &[T]) -> String {
@@ -247,5 +275,56 @@ pub fn or_list<T: fmt::Display>(items: &[T]) -> String {
             let head = head.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             format!("{head} or {last}")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(status: Status) -> Error {
+        Error::Call { doing: "stop", status: Box::new(status) }
+    }
+
+    #[test]
+    fn exit_codes_tell_usage_from_failure_and_from_silence() {
+        let exits = [
+            Error::usage("a", "b").exit(),
+            call(Status::failed_precondition("it is over")).exit(),
+            call(Status::internal("broken")).exit(),
+            call(Status::unavailable("gone")).exit(),
+            Error::from(Git::Shallow { path: "/r".into() }).exit(),
+        ];
+        assert_eq!(exits, [Exit::Usage, Exit::Usage, Exit::Failed, Exit::Unreachable, Exit::Usage]);
+    }
+
+    #[test]
+    fn an_error_says_whether_repeating_is_safe_and_is_an_object_for_programs() {
+        let error = call(Status::unavailable("gone"));
+        assert_eq!(error.to_string(), "can't stop: gone; nothing was done, repeat it");
+        let object = Error::usage("no run", "see ps").to_json();
+        assert_eq!(object, json!({ "error": { "code": "usage", "message": "no run; see ps", "exit": 2 } }));
+    }
+
+    #[tokio::test]
+    async fn what_passes_is_tried_again_and_what_is_final_is_not() {
+        let mut tries = 0;
+        let done = patiently(async || {
+            tries += 1;
+            if tries < 3 { Err(call(Status::unavailable("gone"))) } else { Ok(tries) }
+        });
+        assert_eq!(done.await.unwrap(), 3);
+        let mut tries = 0;
+        let done = patiently(async || {
+            tries += 1;
+            Err::<(), _>(call(Status::invalid_argument("no")))
+        });
+        assert!(done.await.is_err());
+        assert_eq!(tries, 1);
+    }
+
+    #[test]
+    fn choices_read_as_a_sentence() {
+        assert_eq!(or_list(&["a", "b", "c"]), "a, b or c");
     }
 }

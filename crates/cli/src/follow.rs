@@ -10,6 +10,7 @@ use ensemble_core::{
 };
 use ensemble_journal::Journal;
 use tokio::time::{Instant, sleep};
+use tonic::Code;
 
 use crate::{
     client::{self, Client},
@@ -70,7 +71,7 @@ impl Follower {
                 heard = Instant::now();
             }
             match broken {
-                Some(error @ Error::Fact { .. }) => return Err(error),
+                Some(error) if is_final(&error) => return Err(error),
                 Some(error) if heard.elapsed() > PATIENCE => return Err(error),
                 None if heard.elapsed() > PATIENCE => {
                     return Err(Error::broken("the run's owner ended"));
@@ -111,5 +112,14 @@ impl Follower {
         }
         self.screen.update(self.narrator.state());
         Ok(())
+    }
+}
+
+/// Whether opening the stream again is useless: a fact that can't be read, or an owner that gave up.
+fn is_final(error: &Error) -> bool {
+    match error {
+        Error::Fact { .. } => true,
+        Error::Call { status, .. } => matches!(status.code(), Code::Aborted | Code::DataLoss),
+        _ => false,
     }
 }

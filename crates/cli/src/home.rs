@@ -14,7 +14,7 @@ use ensemble_workspace::{BranchMove as Moved, Error as Git, UserRepository};
 
 use crate::{
     client::Client,
-    error::Error,
+    error::{Error, patiently},
     output::{Home, Into},
 };
 
@@ -31,7 +31,9 @@ pub async fn bring(
 ) -> Home {
     let (Some(submitted), Some(head)) = (&state.submitted, &state.head) else { return Home::default() };
     let brought = match repository {
-        Some(repository) => branch(client, repository, state, submitted, head, data).await,
+        Some(repository) => {
+            patiently(async || branch(client, repository, state, submitted, head, data).await).await
+        }
         None => Err(Error::usage("no repository is known here", "name it with --repo DIR")),
     };
     let problem = brought.err().map(|error| error.to_string());

@@ -16,7 +16,7 @@ use ensemble_workspace::{Repository, UserRepository};
 use crate::{
     args::{Place, Run},
     client::Client,
-    error::{DoingTo, Error},
+    error::{DoingTo, Error, patiently},
     files, output,
     paths::{self, Environment},
 };
@@ -58,7 +58,7 @@ impl Order {
     /// Reads and checks all that the command line names. Warnings are said.
     ///
     /// # Errors
-    /// [`Error::Files`], whose findings are said too, [`Error::Later`], and those of the repository.
+    /// [`Error::Files`], [`Error::Later`], and those of the repository.
     pub fn read(args: &Run) -> Result<Self, Error> {
         let strategy = args.strategy.as_deref();
         let Some(plan) = &args.plan else {
@@ -79,8 +79,8 @@ impl Order {
         let folder = paths::folder_of(&repository)?;
         let data = paths::data_dir(data.as_deref(), &Environment::ours(), &folder)?;
         let team = files::find_team(args.team.as_deref(), &folder)?;
-        let crew = files::read_team(&team, Some(&folder)).inspect_err(output::findings)?;
-        let work = files::read_plan(plan, Some(&crew.team)).inspect_err(output::findings)?;
+        let crew = files::read_team(&team, Some(&folder))?;
+        let work = files::read_plan(plan, Some(&crew.team))?;
         crew.warnings.iter().chain(&work.warnings).for_each(|one: &Finding| output::say(&one.to_string()));
         can_run(&crew.team, &work.plan)?;
         let base = base(&repository, &args.base)?;
@@ -98,11 +98,15 @@ impl Order {
         })
     }
 
-    /// Brings the base to the coordinator and hands the run in.
+    /// Brings the base to the coordinator and hands the run in. The run's id makes it safe to repeat.
     ///
     /// # Errors
     /// [`Error::Call`], and those of the repository.
     pub async fn hand_in(&self, client: &Client, run: RunId) -> Result<(), Error> {
+        patiently(async || self.try_hand_in(client, run).await).await
+    }
+
+    async fn try_hand_in(&self, client: &Client, run: RunId) -> Result<(), Error> {
         let (base, repository) = self.way_in(client, run).await?;
         let request = SubmitRequest {
             run: run.to_string(),

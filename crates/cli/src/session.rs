@@ -46,19 +46,29 @@ impl Session {
             }
             followed = self.follower.follow(&client) => {
                 self.follower.screen.clear();
-                followed?;
-                self.end().await
+                match followed {
+                    Ok(()) => self.end(signals).await,
+                    Err(error) => {
+                        let run = self.follower.narrator.state().run;
+                        output::say(&format!("run {run} can go on: ensemble resume {run}"));
+                        Err(error)
+                    }
+                }
             }
             () = signals.next() => self.interrupt(signals).await,
         }
     }
 
     /// The run is over.
-    async fn end(self) -> Result<Exit, Error> {
-        let home = self.bring_home().await;
+    async fn end(self, mut signals: Signals) -> Result<Exit, Error> {
         let state = self.follower.narrator.state();
-        let exit = Exit::of(state.state());
-        self.print(&home)?;
+        let (run, exit) = (state.run, Exit::of(state.state()));
+        tokio::select! {
+            home = self.bring_home() => self.print(&home)?,
+            () = signals.next() => {
+                output::say(&format!("run {run} is over; bring its branch home with: ensemble fetch {run}"));
+            }
+        }
         self.embedded.shutdown().await;
         Ok(exit)
     }
@@ -79,12 +89,17 @@ impl Session {
         };
         // What was told meanwhile has drawn them again, over what is printed from here on.
         self.follower.screen.clear();
+        // It may have come to its end on the way.
+        let (over, exit) = (self.follower.is_over(), Exit::of(self.follower.narrator.state().state()));
         if drained {
             let home = self.bring_home().await;
             self.print(&home)?;
             self.embedded.shutdown().await;
         } else {
             self.embedded.kill().await;
+        }
+        if over {
+            return Ok(exit);
         }
         output::say(&format!("run {run} can go on: ensemble resume {run}"));
         Ok(Exit::Interrupted)

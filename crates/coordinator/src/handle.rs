@@ -195,6 +195,7 @@ impl CoordinatorHandle {
         let loaded = load::load(self.journal(), run).await?;
         let submitted = loaded.state.submitted.as_ref().ok_or(Error::UnknownRun(run))?;
         let repository = self.repository(&submitted.repository).await?;
+        repository.take_over(run).await?;
         Ok(Ready { ownership, loaded, repository })
     }
 

@@ -10,8 +10,9 @@ use std::{
 };
 
 use ensemble_core::{
-    ids::{CommitId, RepositoryId},
+    ids::{CommitId, RepositoryId, RunId},
     outcome::Changes,
+    run::state::result_branch,
 };
 use ensemble_workspace::{Expect, Merge, MergeNote};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -142,6 +143,16 @@ impl RepositoryHandle {
                 repository.update_ref(&branch, &base, &Expect::Absent)?;
             }
             Ok(())
+        })
+        .await
+    }
+
+    /// Makes a run's refs writable again: their only writer, the owner before us, may have been killed
+    /// while it held the lock of one.
+    pub async fn take_over(&self, run: RunId) -> Result<(), Error> {
+        let names = [format!("refs/heads/{}", result_branch(run)), format!("refs/ensemble/{run}")];
+        self.write(move |repository| {
+            names.iter().try_for_each(|name| repository.clear_locks(name)).map_err(Error::from)
         })
         .await
     }

@@ -12,6 +12,7 @@ use ensemble_core::{
     ids::{Incarnation, NodeId},
     link::AttemptKey,
 };
+use ensemble_workspace::Repository;
 
 use crate::{
     Error, clock,
@@ -134,6 +135,7 @@ impl Held {
             let folder = path.join(folder);
             fs::create_dir_all(&folder).doing_to("make the folder", &folder)?;
         }
+        unlock_mirrors(&path.join("mirrors"))?;
         let mirrors = Mirrors::new(path.join("mirrors"));
         Ok(Some(Self { path, id, mirrors, _lock: lock }))
     }
@@ -153,6 +155,17 @@ impl Held {
     pub(crate) fn folder(&self, key: &AttemptKey) -> Folder {
         Folder::of(&self.path, key)
     }
+}
+
+/// Makes the mirrors' refs writable again: a process that was killed may have held the lock of one.
+fn unlock_mirrors(folder: &Path) -> Result<(), Error> {
+    for entry in fs::read_dir(folder).doing_to("list", folder)? {
+        let path = entry.doing_to("list", folder)?.path();
+        if path.extension().is_some_and(|extension| extension == "git") {
+            Repository::open_or_create(path)?.clear_locks("refs")?;
+        }
+    }
+    Ok(())
 }
 
 /// The node id in the directory, made on first use.
@@ -203,6 +216,19 @@ mod tests {
         let third = Home::open_free(data.path()).unwrap();
         assert_eq!(third.id(), &one);
         assert_eq!(third.adopted()[0].id(), &two);
+    }
+
+    #[test]
+    fn what_a_killed_process_locked_in_a_mirror_is_free_again() {
+        let data = tempfile::tempdir().unwrap();
+        let home = Home::open_free(data.path()).unwrap();
+        let mirror = Repository::open_or_create(home.path().join("mirrors/shop.git")).unwrap();
+        let lock = mirror.path().join("refs/ensemble/run/task/1.lock");
+        fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        fs::write(&lock, "").unwrap();
+        drop(home);
+        drop(Home::open_free(data.path()).unwrap());
+        assert!(!lock.exists());
     }
 
     #[test]

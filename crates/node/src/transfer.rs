@@ -4,6 +4,7 @@
 
 use std::{future::Future, io, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
+use ensemble_agent::LogReader;
 use ensemble_core::{
     ids::{CommitId, Epoch, RepositoryId},
     link::AttemptKey,
@@ -216,6 +217,8 @@ pub(crate) async fn push_log(
     Ok(receipt.length)
 }
 
+/// Sends a log as it grows, as long as it is whole; the offsets are those of the coordinator's copy.
+/// Of a longer one everything behind the beginning is sent again when it has ended: the gap, the end.
 async fn follow(
     key: &AttemptKey,
     path: PathBuf,
@@ -225,14 +228,14 @@ async fn follow(
     /// Bytes that come meanwhile travel together.
     const GATHER: Duration = Duration::from_millis(100);
     let mut key = Some(ensemble_proto::wire_key(key));
-    let mut offset = 0;
+    let (mut offset, mut whole) = (0, true);
     loop {
         let ended = grown.has_changed().is_err();
         grown.borrow_and_update();
         // Opened anew: the log is made by whoever writes first.
-        while let Some((data, next)) = read_log(path.clone(), offset).await? {
-            let chunk = LogChunk { key: key.take(), offset, data };
-            if sender.send(chunk).await.is_err() {
+        while whole && let Some((data, next)) = read_log(path.clone(), offset).await? {
+            whole = next <= LogReader::KEPT && next - offset == data.len() as u64;
+            if whole && sender.send(LogChunk { key: key.take(), offset, data }).await.is_err() {
                 return Ok(());
             }
             offset = next;
@@ -251,6 +254,14 @@ async fn follow(
             () = sender.closed() => return Ok(()),
         }
     }
+    let (mut from, mut place) = (LogReader::HEAD, LogReader::HEAD);
+    while !whole && let Some((data, next)) = read_log(path.clone(), from).await? {
+        let length = data.len() as u64;
+        if sender.send(LogChunk { key: key.take(), offset: place, data }).await.is_err() {
+            return Ok(());
+        }
+        (from, place) = (next, place + length);
+    }
     if key.is_some() {
         let _ = sender.send(LogChunk { key, offset, data: Vec::new() }).await;
     }
@@ -259,7 +270,7 @@ async fn follow(
 
 async fn read_log(path: PathBuf, offset: u64) -> io::Result<Option<(Vec<u8>, u64)>> {
     tokio::task::spawn_blocking(move || {
-        let read = ensemble_agent::LogReader::open(&path).and_then(|log| log.read_from(offset, CHUNK));
+        let read = LogReader::open(&path).and_then(|log| log.read_from(offset, CHUNK));
         match read {
             Ok((data, next)) => Ok((next > offset).then_some((data, next))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,6 +1,8 @@
 //! Refs by compare-and-swap. Libgit2 answers "locked" at once, so waiting is done here, bounded.
 
 use std::{
+    fs, io,
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -9,13 +11,16 @@ use ensemble_core::ids::CommitId;
 use git2::{ErrorCode, Oid, ReferenceType, Repository};
 
 use crate::{
-    error::{Doing, Error},
+    error::{Doing, DoingTo, Error},
     tree::{commit_id, oid},
 };
 
 /// How long another process may hold a ref's lock before this one gives up: an update takes
 /// milliseconds, so a lock this old was left behind.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+
+/// A lock on a ref of ours that is this old belongs to a process that was killed.
+const LOCK_AGE: Duration = Duration::from_secs(30);
 
 /// Longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -115,11 +120,61 @@ fn swap(
         if !again {
             return Err(named(name, error));
         }
-        if Instant::now() >= deadline {
+        if Instant::now() >= deadline && !break_old_lock(repo, name) {
             return Err(Error::Locked { name: name.to_owned() });
         }
         thread::sleep(pause + jitter(pause));
         pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Namespaces in which nobody but Ensemble writes; an old lock there was left by one of its processes.
+const OURS: [&str; 2] = ["refs/ensemble/", "refs/heads/ensemble/"];
+
+/// Removes the lock of a ref of ours that is much older than any update takes; whether it did.
+fn break_old_lock(repo: &Repository, name: &str) -> bool {
+    if !OURS.iter().any(|ours| name.starts_with(ours)) {
+        return false;
+    }
+    let lock = repo.commondir().join(format!("{name}.lock"));
+    let age = fs::metadata(&lock).and_then(|meta| meta.modified()).ok().and_then(|at| at.elapsed().ok());
+    age.is_some_and(|age| age >= LOCK_AGE) && fs::remove_file(&lock).is_ok()
+}
+
+/// Removes the locks of the ref `name` and of all refs below it. No ref's name ends in `.lock`.
+pub(crate) fn clear_locks(repository: &Path, name: &str) -> Result<(), Error> {
+    let refs = repository.join(name);
+    let mut lock = refs.clone().into_os_string();
+    lock.push(".lock");
+    remove(Path::new(&lock))?;
+    clear_below(&refs)
+}
+
+fn clear_below(folder: &Path) -> Result<(), Error> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        // One ref is a file; none is nothing.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(());
+        }
+        Err(error) => return Err(error).doing_to("list", folder),
+    };
+    for entry in entries {
+        let entry = entry.doing_to("list", folder)?;
+        let path = entry.path();
+        if entry.file_type().doing_to("look at", &path)?.is_dir() {
+            clear_below(&path)?;
+        } else if path.extension().is_some_and(|extension| extension == "lock") {
+            remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(lock: &Path) -> Result<(), Error> {
+    match fs::remove_file(lock) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.doing_to("remove the left lock", lock),
     }
 }
 

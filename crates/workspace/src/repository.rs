@@ -128,6 +128,15 @@ impl Repository {
         refs::delete(&self.git()?, name, expect)
     }
 
+    /// Removes the locks of the ref `name` and of all refs below it that a killed process left behind.
+    /// Only for whoever alone may write these refs, and writes none of them meanwhile.
+    ///
+    /// # Errors
+    /// When the folder can't be read or a lock not be removed.
+    pub fn clear_locks(&self, name: &str) -> Result<(), Error> {
+        refs::clear_locks(&self.path, name)
+    }
+
     /// Whether `commit` is reachable from a ref whose name starts with `prefix`: the proof that is
     /// due before a worktree is removed (S38).
     ///

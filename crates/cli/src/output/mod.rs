@@ -68,13 +68,11 @@ pub fn fail(error: &Error, format: Format) {
     match (error, format) {
         (Error::Closed, _) => {}
         (_, Format::Json) => say(&error.to_json().to_string()),
-        (_, Format::Table) => say(&format!("error: {}", one_line(&error.to_string()))),
-    }
-}
-
-/// Says every finding about a file that is refused.
-pub fn findings(error: &Error) {
-    if let Error::Files(findings) = error {
-        findings.iter().for_each(|finding| say(&finding.to_string()));
+        (_, Format::Table) => {
+            if let Error::Files(findings) = error {
+                findings.iter().for_each(|finding| say(&finding.to_string()));
+            }
+            say(&format!("error: {}", one_line(&error.to_string())));
+        }
     }
 }

@@ -23,7 +23,7 @@ use super::{say, text::duration};
 /// How often the lines move.
 const TICK: Duration = Duration::from_millis(125);
 
-/// Characters of a moving line beyond which it would wrap on a common terminal.
+/// Tasks named in a line; with more of them it would wrap on a common terminal.
 const NAMED: usize = 3;
 
 /// Whether moving lines are wanted: on a terminal, unless the user asked for plain output.
@@ -208,4 +208,42 @@ fn tally(state: &State) -> String {
         words.push_str(&format!(", {number} {}", word.word()));
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{begun, dispatched, entry, run, spec};
+
+    fn state() -> State {
+        let mut state = State::new(run());
+        for entry in begun(vec![spec("api", "API", &[], &[]), spec("page", "Page", &["api"], &[])]) {
+            state.apply(&entry);
+        }
+        state.apply(&entry(4, dispatched("api", 1, "back")));
+        state
+    }
+
+    #[test]
+    fn each_employee_has_a_line_with_what_it_does_and_for_how_long() {
+        let mut terminal = Terminal::new(ProgressDrawTarget::hidden());
+        terminal.update(&state());
+        let lines: Vec<(String, String)> = terminal
+            .employees
+            .iter()
+            .map(|(id, line)| (id.to_string(), line.shown.lock().unwrap().to_string()))
+            .collect();
+        assert_eq!(lines[0].0, "back");
+        assert!(lines[0].1.starts_with("api 0."), "{}", lines[0].1);
+        assert_eq!(lines[1], ("front".to_owned(), "-".to_owned()));
+        terminal.clear();
+        assert!(terminal.employees.is_empty());
+    }
+
+    #[test]
+    fn the_run_is_told_in_a_few_words() {
+        assert_eq!(tally(&state()), "running, 0 of 2 tasks");
+        let shown = Shown { parts: vec![("a".to_owned(), Instant::now())], more: 2 };
+        assert_eq!(shown.to_string(), "a 0.0 s and 2 more");
+    }
 }

@@ -93,11 +93,13 @@ pub fn show(state: &State, pid: Option<u32>) -> Vec<String> {
 /// A run's first line and its tasks.
 fn head(state: &State) -> Vec<String> {
     let counts = &state.counts;
-    let took = duration(state.changed_ms.saturating_sub(state.began_ms));
+    let over = state.ended.is_some() || state.waiting.is_some();
+    let length = duration(state.changed_ms.saturating_sub(state.began_ms));
+    let took = if over { format!(" after {length}") } else { String::new() };
     let word = state.state().word();
     let reason = reason(state);
     let mut lines = vec![format!(
-        "run {} {word} after {took}: {} of {} tasks{reason}",
+        "run {} {word}{took}: {} of {} tasks{reason}",
         state.run,
         counts.success,
         state.tasks.len()

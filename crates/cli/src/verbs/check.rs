@@ -16,6 +16,9 @@ use crate::{
     files, output,
 };
 
+/// The kind of a file that is neither a team file nor a plan.
+const UNKNOWN: &str = "unknown";
+
 /// What came of one file.
 struct Verdict {
     file: String,
@@ -62,7 +65,7 @@ pub fn check(args: &Check) -> Result<Exit, Error> {
                 ));
             }
             Err(findings) => {
-                Verdict { file: file.display().to_string(), kind: "unknown", findings, value: None }
+                Verdict { file: file.display().to_string(), kind: UNKNOWN, findings, value: None }
             }
         };
         verdicts.push((place, verdict));
@@ -134,7 +137,8 @@ fn print(verdicts: &[Verdict], format: Format) -> Result<Exit, Error> {
                     output::result(&finding.to_string())?;
                 }
                 let word = if refused(verdict) { "refused" } else { "accepted" };
-                output::result(&format!("{}: {} {word}", verdict.file, verdict.kind))?;
+                let kind = if verdict.kind == UNKNOWN { "file" } else { verdict.kind };
+                output::result(&format!("{}: {kind} {word}", verdict.file))?;
             }
         }
     }

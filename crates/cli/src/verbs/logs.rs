@@ -11,7 +11,11 @@ use std::{
     time::Duration,
 };
 
-use ensemble_core::{ids::Seq, link::AttemptKey, run::State};
+use ensemble_core::{
+    ids::Seq,
+    link::AttemptKey,
+    run::{Fact, State},
+};
 use ensemble_journal::{Journal, Stream};
 use shelf::{End, Log, Shelf};
 
@@ -25,6 +29,9 @@ use crate::{
 
 /// Bytes of a growing log that are read at a time.
 const PIECE: u64 = 64 * 1024;
+
+/// Characters of a check's command in its title.
+const COMMAND: usize = 100;
 
 /// How long to wait for news before the growing logs are looked at again.
 const LOOK: Duration = Duration::from_millis(250);
@@ -44,7 +51,7 @@ pub async fn logs(args: &Logs) -> Result<Exit, Error> {
     let mut printer = Printer::default();
     loop {
         after = runs::each(journal, run, after, |entry| {
-            shelf.take(&entry);
+            shelf.take(&entry, command(&state, &entry.fact).as_deref());
             state.apply(&entry);
             Ok(())
         })
@@ -59,9 +66,20 @@ pub async fn logs(args: &Logs) -> Result<Exit, Error> {
     }
     if printer.shown.is_empty() {
         let remedy = format!("`ensemble show {run}` says how far it is");
-        return Err(Error::usage("nothing of this has run yet", remedy));
+        let what = match args.attempt {
+            Some(attempt) => format!("there is no attempt {attempt} of it"),
+            None => "nothing of this has run yet".to_owned(),
+        };
+        return Err(Error::usage(what, remedy));
     }
     Ok(Exit::Good)
+}
+
+/// The command of a check that begins.
+fn command(state: &State, fact: &Fact) -> Option<String> {
+    let Fact::CheckDispatched { of, command, .. } = fact else { return None };
+    let check = state.checks(of)?.each.get(*command as usize)?;
+    Some(output::short(&check.command, COMMAND))
 }
 
 /// Prints each byte of each log once.

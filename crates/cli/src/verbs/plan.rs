@@ -13,7 +13,7 @@ use crate::{
 /// # Errors
 /// [`Error::Files`] when it is refused.
 pub fn plan(args: &Plan) -> Result<Exit, Error> {
-    let work = files::read_plan(&args.file, None).inspect_err(output::findings)?;
+    let work = files::read_plan(&args.file, None)?;
     work.warnings.iter().for_each(|finding| output::say(&finding.to_string()));
     let graph = Graph::of(&work.plan);
     let text = match (args.draw, args.output.format) {

@@ -1,6 +1,8 @@
 //! `ensemble retry`: opens what failed, is blocked or was stopped for another try. A living owner is
 //! asked and goes on; without one this process takes the run over in the foreground.
 
+use ensemble_core::run::state::RunState;
+
 use crate::{
     args::Retry,
     client::Client,
@@ -22,6 +24,12 @@ pub async fn retry(args: &Retry) -> Result<Exit, Error> {
     if let Some(task) = &task {
         owner::must_have(&existing.state, task)?;
     }
+    if existing.state.state() == RunState::Delivered {
+        return Err(Error::usage(
+            format!("run {run} was delivered, there is nothing to try again"),
+            "start a new one with `ensemble run`",
+        ));
+    }
     if let Some(owner) = existing.owner()? {
         Client::of_socket(&owner.socket).await?.retry(run, task.as_ref(), prompt).await?;
         output::say(&format!(
@@ -30,7 +38,7 @@ pub async fn retry(args: &Retry) -> Result<Exit, Error> {
         ));
         return Ok(Exit::Good);
     }
-    let mut session = existing.take_over(args.output.format).await?;
+    let mut session = existing.take_over(args.team.as_deref(), args.output.format).await?;
     match session.embedded.client().retry(run, task.as_ref(), prompt).await {
         Ok(seq) => session.follower.settled = seq,
         Err(error) => {

@@ -26,7 +26,9 @@ pub async fn stop(args: &Stop) -> Result<Exit, Error> {
     if let Some(task) = &task {
         owner::must_have(&existing.state, task)?;
     }
-    let (state, home) = match existing.owner()? {
+    let owner = existing.owner()?;
+    let owned = owner.is_some();
+    let (state, home) = match owner {
         Some(owner) => {
             Client::of_socket(&owner.socket).await?.stop(run, task.as_ref()).await?;
             (runs::load(&existing.journal, run).await?, None)
@@ -44,10 +46,12 @@ pub async fn stop(args: &Stop) -> Result<Exit, Error> {
         Format::Json => output::result(&output::run_object(&state, home.as_ref()).to_string())?,
         Format::Table => {
             let what = task.map_or_else(|| "the run".to_owned(), |task| task.to_string());
-            output::result(&format!(
-                "run {run}: {what} was told to stop; the run is {}",
-                state.state().word()
-            ))?;
+            let then = match (state.ended.is_some(), &home) {
+                (true, _) => format!("the run is {}", state.state().word()),
+                (false, None) if owned => format!("`ensemble show {run}` says when that is done"),
+                (false, _) => format!("`ensemble resume {run}` goes on with the rest"),
+            };
+            output::result(&format!("run {run}: {what} was told to stop; {then}"))?;
             if let Some(home) = &home {
                 output::result(&output::fetched(&state, home).join("\n"))?;
             }

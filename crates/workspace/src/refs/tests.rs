@@ -86,6 +86,28 @@ fn a_lock_that_was_left_behind_is_named_within_seconds() {
 }
 
 #[test]
+fn who_alone_writes_some_refs_clears_their_locks() {
+    let bench = Bench::new();
+    let (first, second) = two(&bench);
+    let lock = |name: &str| {
+        let lock = bench.repository.path().join(format!("{name}.lock"));
+        fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        fs::write(&lock, "").unwrap();
+        lock
+    };
+    let (ours, below) = (lock("refs/heads/run/1"), lock("refs/ensemble/1/task/1"));
+    let theirs = lock("refs/heads/run/2");
+    bench.repository.update_ref("refs/ensemble/1/task/2", &first, &Expect::Absent).unwrap();
+    for name in ["refs/heads/run/1", "refs/ensemble/1", "refs/nothing/here"] {
+        bench.repository.clear_locks(name).unwrap();
+    }
+    assert!(!ours.exists() && !below.exists() && theirs.exists());
+    bench.repository.update_ref("refs/heads/run/1", &second, &Expect::Absent).unwrap();
+    let kept = bench.repository.ref_target("refs/ensemble/1/task/2").unwrap();
+    assert_eq!(kept, Some(first), "refs are left alone");
+}
+
+#[test]
 fn many_writers_of_one_ref_never_lose_an_update() {
     const WRITERS: usize = 4;
     const EACH: usize = 15;
@@ -130,4 +152,20 @@ fn a_repository_may_be_made_by_many_at_once() {
     assert_eq!(root, bench.repository.empty_root().unwrap());
     assert_eq!(bench.repository.list_files(&root).unwrap(), [] as [&str; 0]);
     assert_eq!(git(&path, &["config", "core.fsyncobjectfiles"]).trim(), "true");
+}
+
+#[test]
+fn an_old_lock_on_a_ref_of_ours_is_broken_and_one_of_the_users_never() {
+    let bench = Bench::new();
+    let (first, _) = two(&bench);
+    let repository = &bench.repository;
+    for (name, broken) in [("refs/ensemble/base/x", true), ("refs/heads/main2", false)] {
+        let lock = repository.path().join(format!("{name}.lock"));
+        fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        let file = fs::File::create(&lock).unwrap();
+        file.set_modified(std::time::SystemTime::now() - 2 * LOCK_AGE).unwrap();
+        let result = repository.update_ref(name, &first, &Expect::Absent);
+        assert_eq!(result.is_ok(), broken, "{result:?}");
+        assert_eq!(lock.exists(), !broken);
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ensemble_core::{
-    ids::{AttemptNumber, BlobId, RunId, TaskId},
+    ids::{AttemptNumber, BlobId, RunId, Seq, TaskId},
     link::AttemptKey,
     run::{Entry, Fact, fact::CheckOf},
     text::Text,
@@ -49,8 +49,8 @@ impl Shelf {
         Self { run, logs: Vec::new(), last: BTreeMap::new() }
     }
 
-    /// Takes a fact in.
-    pub(super) fn take(&mut self, entry: &Entry) {
+    /// Takes a fact in; of the beginning of a check with its command.
+    pub(super) fn take(&mut self, entry: &Entry, command: Option<&str>) {
         match &entry.fact {
             Fact::Dispatched(dispatch) => {
                 let (task, attempt) = (Some(dispatch.task.clone()), dispatch.attempt);
@@ -68,9 +68,12 @@ impl Shelf {
                     .map_or_else(|| "the merged tree".to_owned(), |task| format!("{task} attempt {attempt}"));
                 let (task, attempt) = (task.clone(), *attempt);
                 let key = AttemptKey { run: self.run, task, attempt, check: Some(*check), token: entry.seq };
-                self.begin(key, format!("check {check} of {what}"));
+                self.begin(key, format!("check {check} of {what}: {}", command.unwrap_or("a command")));
             }
-            Fact::CheckReported { at, output, .. } => self.end(at.token, End::Output(output.clone())),
+            Fact::CheckReported { at, passed, ended, output } => {
+                self.end(at.token, End::Output(output.clone()));
+                self.judge(at.token, *passed, ended);
+            }
             Fact::CheckLost { at, .. } => self.end(at.token, End::Lost),
             _ => {}
         }
@@ -81,11 +84,23 @@ impl Shelf {
         self.logs.push(Log { key, title, end: End::Open });
     }
 
-    fn end(&mut self, token: ensemble_core::ids::Seq, end: End) {
-        // What ends began lately.
-        if let Some(log) = self.logs.iter_mut().rev().find(|log| log.key.token == token) {
+    fn end(&mut self, token: Seq, end: End) {
+        if let Some(log) = self.begun(token) {
             log.end = end;
         }
+    }
+
+    /// Says in the title how a check went: many say nothing themselves.
+    fn judge(&mut self, token: Seq, passed: bool, ended: &str) {
+        let word = if passed { "passed".to_owned() } else { format!("failed, {ended}") };
+        if let Some(log) = self.begun(token) {
+            log.title = format!("{} ({word})", log.title);
+        }
+    }
+
+    fn begun(&mut self, token: Seq) -> Option<&mut Log> {
+        // What ends began lately.
+        self.logs.iter_mut().rev().find(|log| log.key.token == token)
     }
 
     /// The logs of `task`, or of all; of the given attempt, or of the last one of each task.
@@ -107,7 +122,7 @@ impl Shelf {
 #[cfg(test)]
 mod tests {
     use ensemble_core::{
-        ids::{CheckNumber, Seq},
+        ids::CheckNumber,
         run::fact::{AttemptRef, CheckRef, LossCause},
     };
 
@@ -116,12 +131,14 @@ mod tests {
 
     fn shelf() -> Shelf {
         let mut shelf = Shelf::new(RunId::from_parts(1, 1));
-        shelf.take(&entry(5, dispatched("api", 1, "back")));
+        shelf.take(&entry(5, dispatched("api", 1, "back")), None);
         let at = AttemptRef { task: TaskId::new("api").unwrap(), attempt: AttemptNumber(1), token: Seq(5) };
-        shelf
-            .take(&entry(6, Fact::Lost { at, cause: LossCause::Node, capture: None, reason: String::new() }));
-        shelf.take(&entry(7, dispatched("api", 2, "back")));
-        shelf.take(&entry(8, dispatched("page", 1, "front")));
+        shelf.take(
+            &entry(6, Fact::Lost { at, cause: LossCause::Node, capture: None, reason: String::new() }),
+            None,
+        );
+        shelf.take(&entry(7, dispatched("api", 2, "back")), None);
+        shelf.take(&entry(8, dispatched("page", 1, "front")), None);
         shelf
     }
 
@@ -145,12 +162,15 @@ mod tests {
         let place = crate::testing::place();
         let commit = crate::testing::commit('a');
         let check = CheckNumber(1);
-        shelf.take(&entry(9, Fact::CheckDispatched { of: of.clone(), check, command: 0, commit, place }));
+        let begun = Fact::CheckDispatched { of: of.clone(), check, command: 0, commit, place };
+        shelf.take(&entry(9, begun), Some("sh test.sh"));
         let at = CheckRef { of, check, token: Seq(9) };
         let output = Text::from("3 failed");
         let ended = "exit 1".to_owned();
-        shelf.take(&entry(10, Fact::CheckReported { at, passed: false, ended, output: output.clone() }));
-        assert_eq!(titles(&shelf, Some("api"), None).last().unwrap(), "check 1 of api attempt 2");
+        shelf
+            .take(&entry(10, Fact::CheckReported { at, passed: false, ended, output: output.clone() }), None);
+        let title = "check 1 of api attempt 2: sh test.sh (failed, exit 1)";
+        assert_eq!(titles(&shelf, Some("api"), None).last().unwrap(), title);
         assert_eq!(shelf.chosen(None, None).last().unwrap().end, End::Output(output));
     }
 }
