@@ -109,6 +109,39 @@ fn killed_and_resumed(moment: Moment) -> bool {
     during
 }
 
+/// One run, killed again and again, also while it is being resumed, gets done in the end.
+#[test]
+fn a_run_gets_done_however_often_it_is_killed() {
+    const OFTEN: usize = 8;
+    let seed = seed();
+    tell(&format!("ENSEMBLE_TEST_SEED={seed}"));
+    let mut random = StdRng::seed_from_u64(seed);
+    let world = World::new();
+    world.set_up(&team(), &plan());
+    let mut started = world.start_run(&[]);
+    let first = within(Duration::from_secs(60), "the run's first word", || {
+        assert!(!started.has_ended(), "{}", started.stderr());
+        (!world.agents().is_empty()).then(|| world.newest())
+    });
+    for _ in 0..OFTEN {
+        let goal = world.agents().len() + random.random_range(0..16);
+        within(Duration::from_secs(60), "more work", || {
+            (world.agents().len() >= goal || started.has_ended()).then_some(())
+        });
+        thread::sleep(Duration::from_micros(random.random_range(0..50_000)));
+        let _ = started.kill();
+        world.nobody_left(&[]);
+        world.evidence(&first).sound(&team(), &plan());
+        started = world.start(&["resume", &first, "-o", "json"]);
+    }
+    let last = started.wait(Duration::from_secs(120));
+    if world.show(&first)["state"] == "delivered" && last.code() != Some(0) {
+        // It had been delivered before this resume: then that is said, and the branch is fetched.
+        let _ = world.ensemble(&["fetch", &first]).expect(0);
+    }
+    world.evidence(&first).delivered(&team(), &plan());
+}
+
 /// The keeper ends what its agent started as soon as the process is gone.
 #[test]
 fn no_agent_outlives_the_process() {

@@ -1,7 +1,7 @@
 //! Going on with a run that exists: who owns it, what team it was handed in with, and the session that
 //! takes it over in the foreground.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ensemble_core::{
     ids::{RunId, Seq, TaskId},
@@ -23,7 +23,7 @@ use crate::{
     error::Error,
     files,
     follow::Follower,
-    output::{self, Narrator, Screen},
+    output::{Narrator, Screen},
     paths, runs,
     session::Session,
 };
@@ -85,16 +85,33 @@ impl Existing {
         files::team_again(&copies)
     }
 
-    /// Takes it over in this process, with everything that is needed to go on.
+    /// How its employees run now: as in `file`, else as in the copy that was kept.
+    async fn crew(&self, file: Option<&Path>) -> Result<Team, Error> {
+        let Some(file) = file else { return self.team().await };
+        let folder = self.repository.as_ref().and_then(|repository| repository.folder().ok().flatten());
+        let team = files::read_team(file, folder.as_deref())?.team;
+        let roster = self.state.submitted.iter().flat_map(|submitted| &submitted.roster);
+        let missing: Vec<&str> = roster
+            .filter(|member| !team.employees.iter().any(|one| one.id == member.employee))
+            .map(|member| member.employee.as_str())
+            .collect();
+        if missing.is_empty() {
+            return Ok(team);
+        }
+        Err(Error::usage(
+            format!("{} has no employee {}", file.display(), missing.join(", ")),
+            "the run was handed in with them: keep their ids, or start a new run",
+        ))
+    }
+
+    /// Takes it over in this process, with everything that is needed to go on. `file` says how the employees
+    /// run from now on; what they are told stays as it was handed in.
     ///
     /// # Errors
     /// When somebody owns it, or the data directory can't be used.
-    pub async fn take_over(self, format: Format) -> Result<Session, Error> {
-        let team = self.team().await?;
-        let lacks = equipment::programs(team.employees.iter(), equipment::ours).into_iter();
-        lacks
-            .chain(equipment::variables(team.employees.iter(), equipment::ours))
-            .for_each(|lack| output::say(&format!("warning: {lack}")));
+    pub async fn take_over(self, file: Option<&Path>, format: Format) -> Result<Session, Error> {
+        let team = self.crew(file).await?;
+        equipment::warn(team.employees.iter());
         let embedded = Embedded::start(&self.data, &self.journal, Some(&team)).await?;
         let into = self.state.submitted.as_ref().and_then(|submitted| submitted.into.clone());
         let settled = Seq(self.state.seq.0 + 1);

@@ -89,6 +89,8 @@ impl Session {
             // What the stopped agents leave is told too; once all is told the node needs no more time.
             followed = self.follower.follow_until(&client, is_idle) => followed.is_ok(),
         };
+        // What was told meanwhile has drawn them again, over what is printed from here on.
+        self.follower.screen.clear();
         // It may have come to its end on the way.
         let (over, exit) = (self.follower.is_over(), Exit::of(self.follower.narrator.state().state()));
         if drained {

@@ -166,6 +166,9 @@ struct DependencyPart {
     artifacts: Map<String, Value>,
     files: Vec<String>,
     more_files: u32,
+    /// Artifacts that its plan asked it for and that it did not deliver.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
 }
@@ -284,6 +287,14 @@ impl TaskPart {
     }
 }
 
+/// Artifacts that the plan asked `task` for and that its report does not have.
+#[must_use]
+pub fn undelivered(task: &Task) -> Vec<String> {
+    let Some(Delivered { report, .. }) = &task.delivered else { return Vec::new() };
+    let asked = task.spec.provides.keys();
+    asked.filter(|name| !report.outcome.artifacts.contains_key(*name)).cloned().collect()
+}
+
 impl DependencyPart {
     fn of(dependency: &Task, resolve: &dyn Fn(&Text) -> String) -> Option<Self> {
         let Delivered { report, .. } = dependency.delivered.as_ref()?;
@@ -301,6 +312,7 @@ impl DependencyPart {
             artifacts: artifacts.iter().map(|(name, value)| (name.clone(), whole(value, resolve))).collect(),
             more_files: all.saturating_sub(u32::try_from(files.len()).unwrap_or(all)),
             files,
+            missing: undelivered(dependency),
             left_out: Vec::new(),
         })
     }
@@ -332,6 +344,7 @@ impl DependencyPart {
             let text = value.as_str().map_or_else(|| pretty(value), ToOwned::to_owned);
             out.fenced(&format!("Artifact `{name}`"), &part(text));
         }
+        out.list("It was to provide these artifacts and did not", &self.missing);
         let mut files = self.files.clone();
         if self.more_files > 0 {
             files.push(format!("and {} more", self.more_files));
@@ -357,7 +370,7 @@ impl PreviousPart {
         out.section(&format!("Attempt {} did not succeed", self.attempt), &self.what_went_wrong);
         if let Some(kept) = &self.kept_under {
             let commit = format!(
-                "What it had in its worktree is kept under {kept}; you start from the present state."
+                "What it had in its worktree is kept as {kept}: `git show {kept}` shows it. You start from the present state."
             );
             out.section("Its work", &commit);
         }

@@ -22,6 +22,15 @@ use crate::{
 };
 pub use branches::{BranchMove, Standing};
 
+/// Whether a branch of the user's may be called `name`. Names that git reads as something else are
+/// none, nor is what the branches of runs need.
+#[must_use]
+pub fn is_branch_name(name: &str) -> bool {
+    let ours = name == "ensemble" || name.starts_with("ensemble/");
+    let misread = name == "@" || name.starts_with("refs/");
+    !ours && !misread && git2::Branch::name_is_valid(name).unwrap_or(false)
+}
+
 /// The user's repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserRepository {
@@ -104,8 +113,8 @@ impl UserRepository {
     }
 
     /// How many files differ from HEAD or are new, for a warning. Filters are not run, so files
-    /// that pass through one may be counted although nobody changed them. Those of `except`, by their
-    /// paths, are not counted.
+    /// that pass through one may be counted although nobody changed them. Those of `except`, and
+    /// what lies in folders of it, are not counted.
     ///
     /// # Errors
     /// When the files can't be read.
@@ -122,7 +131,7 @@ impl UserRepository {
         let except: Vec<PathBuf> = except.iter().filter_map(|path| path.canonicalize().ok()).collect();
         let counts = |entry: &git2::StatusEntry<'_>| {
             let path = folder.join(OsStr::from_bytes(entry.path_bytes()));
-            !except.contains(&path)
+            !except.iter().any(|except| path.starts_with(except))
         };
         Ok(found.iter().filter(counts).count())
     }

@@ -143,13 +143,15 @@ impl Narrator {
             Fact::Dispatched(dispatch) => self.dispatched(dispatch),
             Fact::Refused { at, reason } => one(format!("refused {}: {}", at.task, one_line(reason))),
             Fact::Reported { at, report } => self.reported(at, report),
-            Fact::Lost { at, cause, capture } => one(self.lost(at, *cause, capture.is_some())),
+            Fact::Lost { at, cause, capture, reason } => {
+                one(self.lost(at, &loss(*cause, reason), capture.is_some()))
+            }
             Fact::CheckDispatched { of, .. } => one(format!("check {}: {}", subject(of), command(check))),
             Fact::CheckReported { at, passed, ended, output } => {
                 self.judged(at, *passed, ended, output.head(), check)
             }
-            Fact::CheckLost { at, cause } => {
-                let (what, why) = (subject(&at.of), loss(*cause));
+            Fact::CheckLost { at, cause, reason } => {
+                let (what, why) = (subject(&at.of), loss(*cause, reason));
                 one(format!("lost check {what} ({}): {why}; it is run again", command(check)))
             }
             Fact::Accepted { task, .. } => one(format!("accepted {task}: nothing to merge")),
@@ -204,12 +206,26 @@ impl Narrator {
                     .as_ref()
                     .map_or_else(|| "no changes".to_owned(), |delivery| changes(&delivery.changes));
                 lines.push(format!("done {task}: {what}"));
+                let missing = self.undelivered(at, report);
+                if !missing.is_empty() {
+                    lines.push(format!("missing from {task}: the artifact {}", missing.join(", ")));
+                }
             }
             (_, Ending::Blocked) => lines.push(format!("blocked {task}: {}", self.why(at))),
             _ => lines.push(self.failed(at)),
         }
         lines.extend(report.left_out.iter().map(|what| format!("left out of {task}: {}", one_line(what))));
         lines
+    }
+
+    /// Artifacts that the plan asked the task for and that it did not report.
+    fn undelivered(&self, at: &AttemptRef, report: &Report) -> Vec<String> {
+        let asked = self.state.find(&at.task).map(|(_, task)| &task.spec.provides);
+        let missing = asked.into_iter().flat_map(|provides| provides.keys());
+        missing
+            .filter(|name| !report.outcome.artifacts.contains_key(*name))
+            .map(|name| one_line(name))
+            .collect()
     }
 
     /// The state of the attempt's task now, and why.
@@ -232,14 +248,14 @@ impl Narrator {
         why.filter(|why| !why.is_empty()).unwrap_or_else(|| "it gave no reason".to_owned())
     }
 
-    fn lost(&self, at: &AttemptRef, cause: LossCause, kept: bool) -> String {
+    fn lost(&self, at: &AttemptRef, why: &str, kept: bool) -> String {
         let kept = if kept { ", what it had is kept" } else { "" };
         let what = match self.after(at) {
             Some((TaskState::Pending, _)) => "it is tried again".to_owned(),
             Some((_, Some(why))) => one_line(&why.to_string()),
             _ => "it is not tried again".to_owned(),
         };
-        format!("lost {} attempt {}: {}{kept}; {what}", at.task, at.attempt, loss(cause))
+        format!("lost {} attempt {}: {why}{kept}; {what}", at.task, at.attempt)
     }
 
     fn judged(
@@ -298,13 +314,19 @@ fn command(check: Option<&str>) -> String {
     one_line(check.unwrap_or("a command"))
 }
 
-fn loss(cause: LossCause) -> &'static str {
-    match cause {
+fn loss(cause: LossCause, reason: &str) -> String {
+    let word = match cause {
         LossCause::Node => "its node is gone",
         LossCause::Process => "it ended together with the process",
         LossCause::Interrupted => "it was interrupted",
         LossCause::Environment => "the node could not run it",
         LossCause::Refused => "the node could not take it",
+    };
+    match cause {
+        LossCause::Environment | LossCause::Refused if !reason.is_empty() => {
+            format!("{word}: {}", one_line(reason))
+        }
+        _ => word.to_owned(),
     }
 }
 

@@ -45,7 +45,7 @@ pub async fn resume(args: &Resume) -> Result<Exit, Error> {
         return Err(Error::usage(format!("run {run} is over: {word}"), remedy));
     }
     let signals = Signals::new()?;
-    existing.take_over(args.output.format).await?.carry_on(signals).await
+    existing.take_over(args.team.as_deref(), args.output.format).await?.carry_on(signals).await
 }
 
 fn at_work(run: RunId, pid: u32) -> Error {

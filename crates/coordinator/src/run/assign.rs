@@ -10,7 +10,7 @@ use ensemble_core::{
     run::{
         Duty,
         fact::CheckOf,
-        state::{CheckState, TaskIx},
+        state::{CheckState, TaskIx, attempt_ref},
     },
     team::DEFAULT_TIMEOUT_MS,
     text::Text,
@@ -58,6 +58,10 @@ impl Shell {
             context: brief.context,
             worktree: task.spec.worktree,
             outputs: task.spec.outputs.clone(),
+            previous: task.previous.as_ref().and_then(|previous| {
+                let name = attempt_ref(self.run(), &task.spec.id, previous.attempt);
+                Some((name, previous.capture.as_ref()?.commit.clone()))
+            }),
         });
         self.assignment(key, dispatch.timeout_ms, dispatch.base.clone(), what)
     }
