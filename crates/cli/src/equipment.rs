@@ -8,6 +8,8 @@ use ensemble_core::{
     team::{Backend, Employee, Exec},
 };
 
+use crate::output;
+
 /// Employees that one line names; more are counted.
 const NAMED: usize = 5;
 
@@ -15,6 +17,12 @@ const NAMED: usize = 5;
 #[must_use]
 pub fn ours(name: &str) -> Option<OsString> {
     env::var_os(name)
+}
+
+/// Says what these employees lack on this machine.
+pub fn warn<'t>(employees: impl Iterator<Item = &'t Employee> + Clone) {
+    let lacks = [programs(employees.clone(), ours), variables(employees, ours)];
+    lacks.iter().flatten().for_each(|lack| output::say(&format!("warning: {lack}")));
 }
 
 /// The programs that are not there, a sentence for each with those who need it.

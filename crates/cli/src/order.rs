@@ -234,11 +234,15 @@ fn warn_into(repository: &UserRepository, into: &str, base: &Base) -> Result<(),
     Ok(())
 }
 
-/// The files that a run reads as they are, committed or not.
+/// The files and folders that a run reads as they are, committed or not.
 fn read_anyway(team: &Path, plan: &Path, crew: &Crew, folder: &Path) -> Vec<PathBuf> {
-    let used =
-        crew.files.iter().flat_map(|file| [Path::new(&file.dir).join(&file.name), folder.join(&file.name)]);
-    [team.to_owned(), plan.to_owned()].into_iter().chain(used).collect()
+    let beside = |file: &SourceFile| [Path::new(&file.dir).join(&file.name), folder.join(&file.name)];
+    let mut known: Vec<PathBuf> = crew.files.iter().flat_map(beside).collect();
+    known.extend([team.to_owned(), plan.to_owned()]);
+    // What a team has in a folder of its own, its employees' scripts among it, is run from there.
+    let own = team.parent().filter(|dir| dir.file_name().is_some_and(|name| name == ".ensemble"));
+    known.extend(own.map(Path::to_owned));
+    known
 }
 
 /// Says what those who may get a task lack on this machine.
@@ -248,11 +252,7 @@ fn warn_lacks(team: &Team, plan: &Plan) {
         let eligible = team.eligible(task.employee.as_ref(), task.agent_type.as_deref());
         needed.extend(eligible.map(|one| &one.id));
     }
-    let workers = || team.employees.iter().filter(|one| needed.contains(&one.id));
-    let lacks = equipment::programs(workers(), equipment::ours).into_iter();
-    lacks
-        .chain(equipment::variables(workers(), equipment::ours))
-        .for_each(|lack| output::say(&format!("warning: {lack}")));
+    equipment::warn(team.employees.iter().filter(|one| needed.contains(&one.id)));
 }
 
 fn warn_uncommitted(repository: &UserRepository, read_anyway: &[PathBuf]) -> Result<(), Error> {

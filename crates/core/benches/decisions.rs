@@ -3,7 +3,6 @@
 //! that anybody must do with such a plan: an adjacency list made from its ids and walked in order.
 
 #![allow(clippy::disallowed_types, reason = "the baseline is what anybody would write")]
-
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that goes wrong stops")]
 #![allow(missing_docs, reason = "criterion makes its entry point")]
 

@@ -113,8 +113,8 @@ impl UserRepository {
     }
 
     /// How many files differ from HEAD or are new, for a warning. Filters are not run, so files
-    /// that pass through one may be counted although nobody changed them. Those of `except`, by their
-    /// paths, are not counted.
+    /// that pass through one may be counted although nobody changed them. Those of `except`, and
+    /// what lies in folders of it, are not counted.
     ///
     /// # Errors
     /// When the files can't be read.
@@ -131,7 +131,7 @@ impl UserRepository {
         let except: Vec<PathBuf> = except.iter().filter_map(|path| path.canonicalize().ok()).collect();
         let counts = |entry: &git2::StatusEntry<'_>| {
             let path = folder.join(OsStr::from_bytes(entry.path_bytes()));
-            !except.contains(&path)
+            !except.iter().any(|except| path.starts_with(except))
         };
         Ok(found.iter().filter(counts).count())
     }

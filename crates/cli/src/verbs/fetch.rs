@@ -17,10 +17,6 @@ pub async fn fetch(args: &Fetch) -> Result<Exit, Error> {
     let existing = Existing::find(&args.place, &args.run).await?;
     let (state, repository, data) = (&existing.state, existing.repository.as_ref(), &existing.data);
     let into = args.into.as_deref();
-    if let (Some(into), Some(repository)) = (into, repository) {
-        // Refused before anything is done, if it can't be a branch.
-        repository.standing(into)?;
-    }
     let owner = existing.owner()?;
     let pid = owner.as_ref().map(|owner| owner.pid);
     let home = if let Some(owner) = owner {

@@ -8,7 +8,7 @@ use std::{
 
 use ensemble_core::ids::CommitId;
 
-use super::UserRepository;
+use super::{UserRepository, is_branch_name};
 use crate::{
     error::{Doing, DoingTo, Error},
     refs::{self, Expect},
@@ -53,12 +53,11 @@ impl UserRepository {
     pub fn standing(&self, branch: &str) -> Result<Standing, Error> {
         let repo = self.git()?;
         let name = format!("refs/heads/{branch}");
-        let bad = |why: &str| Error::BadName { name: branch.to_owned(), why: why.to_owned() };
-        if let Some(short) = branch.strip_prefix("refs/heads/") {
-            return Err(bad(&format!("name it without refs/heads/: {short}")));
-        }
-        if !git2::Branch::name_is_valid(branch).unwrap_or(false) {
-            return Err(bad("git does not allow it as a branch's name"));
+        if !is_branch_name(branch) {
+            return Err(Error::BadName {
+                name: branch.to_owned(),
+                why: "no branch can be called so".to_owned(),
+            });
         }
         refs::check_name(&repo, &name)?;
         if holder(&repo, &name)?.is_some() {

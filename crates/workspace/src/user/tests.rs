@@ -73,6 +73,7 @@ fn a_repository_is_found_from_below_and_read() {
     assert_eq!(user.uncommitted(&[]).unwrap(), 2);
     let known = [folder.join("a b.txt"), folder.join("not/there")];
     assert_eq!(user.uncommitted(&known).unwrap(), 1, "what is read anyway is not counted");
+    assert_eq!(user.uncommitted(std::slice::from_ref(&folder)).unwrap(), 0);
     git(&folder, &["checkout", "-q", "--detach"]);
     assert_eq!(user.head().unwrap().branch, None);
     assert_eq!(fs::canonicalize(user.folder().unwrap().unwrap()).unwrap(), fs::canonicalize(folder).unwrap());
