@@ -144,7 +144,7 @@ fn the_environment_is_clean() {
     assert!(!holds(&world.data(), b"canary-secret"), "the secret lies in the data directory");
 }
 
-/// A back end that can't be started is a failure that names the command.
+/// A program that can't be started blocks its task at once, for a person to put right, and is named.
 #[test]
 fn a_command_that_does_not_exist_is_named() {
     let world = World::new();
@@ -155,8 +155,11 @@ fn a_command_that_does_not_exist_is_named() {
     );
     let plan = Plan::new().task("a", &[]);
     world.set_up(&team, &plan);
-    let done = world.run(&[]).expect(1);
-    let why = task_of(&done.json(), "a")["why"].to_string();
+    let done = world.run(&[]).expect(3);
+    let result = done.json();
+    let task = task_of(&result, "a");
+    assert_eq!((&task["state"], &task["attempt"]), (&json!("blocked"), &json!(1)), "{task:#}");
+    let why = task["why"].to_string();
     assert!(why.contains("no-such-agent-anywhere"), "{why}");
 }
 

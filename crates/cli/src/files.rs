@@ -11,12 +11,15 @@ use std::{
 use ensemble_core::{
     plan::{self, Plan},
     run::fact::SourceFile,
-    source::{self, Finding},
+    source::{self, Finding, Findings, Place, Value},
     team::{self, Team},
     text::Text,
 };
 
-use crate::error::{DoingTo, Error};
+use crate::{
+    args::Kind,
+    error::{DoingTo, Error},
+};
 
 /// Bytes of a file that are read at most: more than is accepted, so that its size can be named, but
 /// never a whole disk.
@@ -77,12 +80,18 @@ pub struct Crew {
     pub warnings: Vec<Finding>,
 }
 
-/// Reads and checks a team file. Files named by `use:` are looked for beside it, then in `folder`.
+/// A team file, read and checked, for tests.
+#[cfg(test)]
+pub fn read_team(path: &Path, folder: Option<&Path>) -> Result<Crew, Error> {
+    team_of(path, text(path)?, folder)
+}
+
+/// Checks a team file whose text was read. Files named by `use:` are looked for beside it, then in
+/// `folder`.
 ///
 /// # Errors
 /// [`Error::Files`] with all findings, and those of [`text`].
-pub fn read_team(path: &Path, folder: Option<&Path>) -> Result<Crew, Error> {
-    let text = text(path)?;
+pub fn team_of(path: &Path, text: String, folder: Option<&Path>) -> Result<Crew, Error> {
     let absolute = std::path::absolute(path).doing_to("find", path)?;
     let dir = absolute.parent().unwrap_or(Path::new("/")).to_owned();
     let used = RefCell::new(Vec::new());
@@ -95,11 +104,28 @@ pub fn read_team(path: &Path, folder: Option<&Path>) -> Result<Crew, Error> {
         Ok(text)
     };
     let name = path.display().to_string();
+    let lying = definitions(&dir);
+    let names: Vec<&str> = lying.iter().map(String::as_str).collect();
     let (team, warnings) =
-        team::read(&name, &text, &dir.to_string_lossy(), &include).map_err(Error::Files)?;
+        team::read(&name, &text, &dir.to_string_lossy(), &include, &names).map_err(Error::Files)?;
     let mut files = vec![source_file(&name, &dir, text)];
     files.extend(used.into_inner());
     Ok(Crew { team, files, warnings })
+}
+
+/// Where employees may be defined by a file each, relative to a team file.
+const DEFINITIONS: [&str; 2] = ["employees", ".ensemble/employees"];
+
+/// The definitions that lie beside a team file in `dir`: `.ensemble/employees/*.md`, by name.
+fn definitions(dir: &Path) -> Vec<String> {
+    let inside = dir.file_name().is_some_and(|name| name == ".ensemble");
+    let folder = if inside { DEFINITIONS[0] } else { DEFINITIONS[1] };
+    let entries = std::fs::read_dir(dir.join(folder)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> =
+        names.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}")).collect();
+    names.sort();
+    names
 }
 
 /// The team out of the copies that were journalled when the run was handed in.
@@ -114,7 +140,8 @@ pub fn team_again(files: &[(SourceFile, String)]) -> Result<Team, Error> {
         let found = used.iter().find(|(file, _)| file.name == name);
         found.map(|(_, text)| text.clone()).ok_or_else(|| "it was not kept with the run".to_owned())
     };
-    team::read(&file.name, text, &file.dir, &include).map(|(team, _)| team).map_err(Error::Files)
+    let names: Vec<&str> = used.iter().map(|(file, _)| file.name.as_str()).collect();
+    team::read(&file.name, text, &file.dir, &include, &names).map(|(team, _)| team).map_err(Error::Files)
 }
 
 /// A plan that was accepted.
@@ -133,10 +160,59 @@ pub struct Work {
 /// # Errors
 /// [`Error::Files`] with all findings, and those of [`text`].
 pub fn read_plan(path: &Path, team: Option<&Team>) -> Result<Work, Error> {
-    let text = text(path)?;
+    plan_of(path, text(path)?, team)
+}
+
+/// The same of a plan whose text was read already.
+///
+/// # Errors
+/// [`Error::Files`] with all findings.
+pub fn plan_of(path: &Path, text: String, team: Option<&Team>) -> Result<Work, Error> {
     let name = path.display().to_string();
     let (plan, warnings) = plan::read(&name, &text, team).map_err(Error::Files)?;
     Ok(Work { plan, file: source_file(&name, Path::new(""), text), warnings })
+}
+
+/// What a file is, by the keys at its top.
+///
+/// # Errors
+/// The findings that say why nobody can tell.
+pub fn kind_of(name: &str, text: &str) -> Result<Kind, Vec<Finding>> {
+    let mut findings = Findings::new(name);
+    let Some(tree) = source::parse(text, &mut findings) else {
+        return Err(findings.finish::<()>(None).err().unwrap_or_default());
+    };
+    let has = |key: &str| match &tree.value {
+        Value::Map(entries) => entries.iter().any(|entry| entry.key == key),
+        _ => false,
+    };
+    if has("sub_tasks") || has("project_scope") {
+        return Ok(Kind::Plan);
+    }
+    if ["employees", "subagents", "coordinator", "collaboration", "name"].into_iter().any(has) {
+        return Ok(Kind::Team);
+    }
+    let message =
+        "is neither a team file (`name`, `employees`) nor a plan (`sub_tasks`); say which with --kind";
+    Err(vec![Finding::error(name, Place::START, "unknown_kind", message)])
+}
+
+/// Why a file was refused: one that is plainly of the other kind needs no findings, only a word.
+#[must_use]
+pub fn refused(wanted: Kind, path: &Path, text: &str, error: Error) -> Error {
+    if !matches!(error, Error::Files(_)) {
+        return error;
+    }
+    let name = path.display().to_string();
+    match (wanted, kind_of(&name, text)) {
+        (Kind::Plan, Ok(Kind::Team)) => {
+            Error::usage(format!("{name} is a team file, not a plan"), "name it with --team FILE")
+        }
+        (Kind::Team, Ok(Kind::Plan)) => {
+            Error::usage(format!("{name} is a plan, not a team file"), "name it with --plan FILE")
+        }
+        _ => error,
+    }
 }
 
 fn source_file(name: &str, dir: &Path, text: String) -> SourceFile {
@@ -174,6 +250,38 @@ mod tests {
         let copies: Vec<_> =
             crew.files.iter().map(|file| (file.clone(), file.text.head().to_owned())).collect();
         assert_eq!(team_again(&copies).unwrap(), crew.team);
+    }
+
+    #[test]
+    fn definitions_beside_the_team_file_are_employees_too() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join(".ensemble/employees");
+        fs::create_dir_all(&folder).unwrap();
+        for (file, name) in [("test.md", "test"), ("docs.md", "docs")] {
+            fs::write(folder.join(file), FRONT.replace("front", name)).unwrap();
+        }
+        fs::write(folder.join("notes.txt"), "no definition").unwrap();
+        let uses = TEAM.replace("front.md", "employees/test.md");
+        fs::write(root.path().join(".ensemble/team.yaml"), uses).unwrap();
+        let crew = read_team(&root.path().join(".ensemble/team.yaml"), None).unwrap();
+        let ids: Vec<_> = crew.team.employees.iter().map(|one| one.id.as_str()).collect();
+        assert_eq!(ids, ["back", "test", "docs"], "what `use:` names keeps its place and comes once");
+        let copies: Vec<_> =
+            crew.files.iter().map(|file| (file.clone(), file.text.head().to_owned())).collect();
+        assert_eq!(team_again(&copies).unwrap(), crew.team);
+    }
+
+    #[test]
+    fn a_team_file_in_the_place_of_a_plan_is_called_by_its_name() {
+        let plan = "sub_tasks:\n  - {id: a, description: A}\n";
+        let told = |wanted, name: &str, text: &str| {
+            refused(wanted, Path::new(name), text, Error::Files(Vec::new())).to_string()
+        };
+        let both = told(Kind::Plan, "team.yaml", TEAM) + &told(Kind::Team, "plan.yaml", plan);
+        for part in ["team.yaml is a team file", "--team", "plan.yaml is a plan", "--plan"] {
+            assert!(both.contains(part), "{both}");
+        }
+        assert!(told(Kind::Plan, "p", plan).contains("put right what is named above"));
     }
 
     #[test]

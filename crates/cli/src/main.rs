@@ -4,6 +4,7 @@
 mod args;
 mod client;
 mod embedded;
+mod equipment;
 mod error;
 mod faults;
 mod files;

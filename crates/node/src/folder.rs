@@ -180,6 +180,7 @@ pub(crate) mod tests {
                 context: "{}".to_owned(),
                 worktree: None,
                 outputs: vec!["api.py".to_owned()],
+                previous: None,
             }),
         }
     }

@@ -2,12 +2,12 @@
 //! that a line can say what the fact alone does not: titles, commands, who is blocked now.
 
 use ensemble_core::{
-    ids::TaskId,
+    ids::{AttemptNumber, CheckNumber, TaskId},
     outcome::Ending,
     run::{
         Entry, Fact, State,
         fact::{AttemptRef, CheckOf, CheckRef, Dispatch, EndState, Handed, LossCause, Report, WaitReason},
-        state::{CheckState, TaskState, Why, attempt_ref},
+        state::{Check, CheckState, TaskState, Why, attempt_ref},
     },
 };
 
@@ -43,8 +43,10 @@ impl Narrator {
     pub fn tell(&mut self, entry: &Entry) -> Vec<String> {
         let check = self.command_of(&entry.fact);
         let blocked = self.state.counts.blocked;
+        let live = self.others_live(&entry.fact);
         self.state.apply(entry);
         let mut lines = self.lines(&entry.fact, check.as_deref());
+        lines.extend(self.dropped(&live, &entry.fact));
         if self.state.counts.blocked != blocked {
             lines.extend(self.newly_blocked());
         }
@@ -81,6 +83,53 @@ impl Narrator {
         checks.each.iter().find(|check| is_it(&check.state)).map(|check| check.command.clone())
     }
 
+    /// The checks that run beside the one a fact speaks of, or that a stop may end.
+    fn others_live(&self, fact: &Fact) -> Vec<(CheckOf, CheckNumber, String)> {
+        let (of, own) = match fact {
+            Fact::CheckReported { at, passed: false, .. } | Fact::CheckLost { at, .. } => {
+                (vec![at.of.clone()], Some(at.check))
+            }
+            Fact::StopRequested { task } => (self.checked(task.as_ref()), None),
+            _ => return Vec::new(),
+        };
+        let mut live = Vec::new();
+        for of in of {
+            for check in self.state.checks(&of).into_iter().flat_map(|checks| &checks.each) {
+                if let CheckState::Live { number, .. } = check.state
+                    && Some(number) != own
+                {
+                    live.push((of.clone(), number, check.command.clone()));
+                }
+            }
+        }
+        live
+    }
+
+    /// What of a task, or of the whole run, is being checked.
+    fn checked(&self, task: Option<&TaskId>) -> Vec<CheckOf> {
+        let tasks = self.state.tasks.iter().filter(|one| task.is_none_or(|id| one.spec.id == *id));
+        let attempts = tasks.filter_map(|one| {
+            let attempt = one.attempt.as_ref().filter(|attempt| attempt.stage.checks().is_some())?;
+            Some(CheckOf { task: Some(one.spec.id.clone()), attempt: attempt.dispatch.attempt })
+        });
+        let merged = self.state.final_checks.as_ref().filter(|_| task.is_none());
+        let merged = merged.map(|_| CheckOf { task: None, attempt: AttemptNumber(self.state.check_rounds) });
+        attempts.chain(merged).collect()
+    }
+
+    /// Says which of the checks that ran before a fact nobody waits for any more.
+    fn dropped(&self, live: &[(CheckOf, CheckNumber, String)], fact: &Fact) -> Vec<String> {
+        let why = if matches!(fact, Fact::StopRequested { .. }) { "stopped" } else { "another check failed" };
+        let runs = |of: &CheckOf, number: CheckNumber| {
+            let is_it =
+                |check: &Check| matches!(check.state, CheckState::Live { number: n, .. } if n == number);
+            self.state.checks(of).is_some_and(|checks| checks.each.iter().any(is_it))
+        };
+        let gone = live.iter().filter(|(of, number, _)| !runs(of, *number));
+        gone.map(|(of, _, command)| format!("dropped check {} ({}): {why}", subject(of), one_line(command)))
+            .collect()
+    }
+
     fn lines(&self, fact: &Fact, check: Option<&str>) -> Vec<String> {
         let one = |line: String| vec![line];
         match fact {
@@ -94,13 +143,15 @@ impl Narrator {
             Fact::Dispatched(dispatch) => self.dispatched(dispatch),
             Fact::Refused { at, reason } => one(format!("refused {}: {}", at.task, one_line(reason))),
             Fact::Reported { at, report } => self.reported(at, report),
-            Fact::Lost { at, cause, capture } => one(self.lost(at, *cause, capture.is_some())),
+            Fact::Lost { at, cause, capture, reason } => {
+                one(self.lost(at, &loss(*cause, reason), capture.is_some()))
+            }
             Fact::CheckDispatched { of, .. } => one(format!("check {}: {}", subject(of), command(check))),
             Fact::CheckReported { at, passed, ended, output } => {
                 self.judged(at, *passed, ended, output.head(), check)
             }
-            Fact::CheckLost { at, cause } => {
-                let (what, why) = (subject(&at.of), loss(*cause));
+            Fact::CheckLost { at, cause, reason } => {
+                let (what, why) = (subject(&at.of), loss(*cause, reason));
                 one(format!("lost check {what} ({}): {why}; it is run again", command(check)))
             }
             Fact::Accepted { task, .. } => one(format!("accepted {task}: nothing to merge")),
@@ -120,9 +171,7 @@ impl Narrator {
             Fact::Waiting { reason } => one(format!("waiting: {}", wait(*reason))),
             Fact::Ended { state, reason, .. } => one(ended(*state, reason)),
             // The first claim follows the submission; a later one means that an owner was lost.
-            Fact::Claimed { coordinator } if self.state.turns > 0 => {
-                one(format!("taken over by {coordinator} (epoch {})", self.state.epoch))
-            }
+            Fact::Claimed { coordinator } if self.state.turns > 0 => one(taken_over(coordinator.as_str())),
             Fact::Claimed { .. }
             | Fact::Planned { .. }
             | Fact::Started { .. }
@@ -157,12 +206,26 @@ impl Narrator {
                     .as_ref()
                     .map_or_else(|| "no changes".to_owned(), |delivery| changes(&delivery.changes));
                 lines.push(format!("done {task}: {what}"));
+                let missing = self.undelivered(at, report);
+                if !missing.is_empty() {
+                    lines.push(format!("missing from {task}: the artifact {}", missing.join(", ")));
+                }
             }
             (_, Ending::Blocked) => lines.push(format!("blocked {task}: {}", self.why(at))),
             _ => lines.push(self.failed(at)),
         }
         lines.extend(report.left_out.iter().map(|what| format!("left out of {task}: {}", one_line(what))));
         lines
+    }
+
+    /// Artifacts that the plan asked the task for and that it did not report.
+    fn undelivered(&self, at: &AttemptRef, report: &Report) -> Vec<String> {
+        let asked = self.state.find(&at.task).map(|(_, task)| &task.spec.provides);
+        let missing = asked.into_iter().flat_map(|provides| provides.keys());
+        missing
+            .filter(|name| !report.outcome.artifacts.contains_key(*name))
+            .map(|name| one_line(name))
+            .collect()
     }
 
     /// The state of the attempt's task now, and why.
@@ -185,14 +248,14 @@ impl Narrator {
         why.filter(|why| !why.is_empty()).unwrap_or_else(|| "it gave no reason".to_owned())
     }
 
-    fn lost(&self, at: &AttemptRef, cause: LossCause, kept: bool) -> String {
+    fn lost(&self, at: &AttemptRef, why: &str, kept: bool) -> String {
         let kept = if kept { ", what it had is kept" } else { "" };
         let what = match self.after(at) {
             Some((TaskState::Pending, _)) => "it is tried again".to_owned(),
             Some((_, Some(why))) => one_line(&why.to_string()),
             _ => "it is not tried again".to_owned(),
         };
-        format!("lost {} attempt {}: {}{kept}; {what}", at.task, at.attempt, loss(cause))
+        format!("lost {} attempt {}: {why}{kept}; {what}", at.task, at.attempt)
     }
 
     fn judged(
@@ -251,13 +314,27 @@ fn command(check: Option<&str>) -> String {
     one_line(check.unwrap_or("a command"))
 }
 
-fn loss(cause: LossCause) -> &'static str {
-    match cause {
+fn loss(cause: LossCause, reason: &str) -> String {
+    let word = match cause {
         LossCause::Node => "its node is gone",
         LossCause::Process => "it ended together with the process",
         LossCause::Interrupted => "it was interrupted",
         LossCause::Environment => "the node could not run it",
         LossCause::Refused => "the node could not take it",
+    };
+    match cause {
+        LossCause::Environment | LossCause::Refused if !reason.is_empty() => {
+            format!("{word}: {}", one_line(reason))
+        }
+        _ => word.to_owned(),
+    }
+}
+
+/// A coordinator in a command's own process is known by that process.
+fn taken_over(by: &str) -> String {
+    match by.strip_prefix("local-") {
+        Some(process) => format!("process {process} took the run over"),
+        None => format!("{by} took the run over"),
     }
 }
 

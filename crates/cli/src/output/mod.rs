@@ -10,12 +10,12 @@ mod text;
 
 use std::io::{self, IsTerminal, Write};
 
-pub use json::{Home, check_object, event_object, plan_object, ps_object, run_object};
+pub use json::{Home, check_object, event_object, plan_object, ps_object, run_object, run_object_beside};
 pub use lines::Narrator;
 pub use progress::Screen;
 pub use summary::{Into, fetched, show, summary};
 pub use table::table;
-pub use text::{one_line, printable, short};
+pub use text::{ago, now_ms, one_line, printable, short};
 
 use crate::{
     args::Format,

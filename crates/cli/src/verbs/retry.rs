@@ -23,6 +23,7 @@ pub async fn retry(args: &Retry) -> Result<Exit, Error> {
     let task = args.task.as_deref().map(owner::task_id).transpose()?;
     if let Some(task) = &task {
         owner::must_have(&existing.state, task)?;
+        owner::must_stand_alone(&existing.state, task)?;
     }
     if existing.state.state() == RunState::Delivered {
         return Err(Error::usage(
@@ -38,7 +39,7 @@ pub async fn retry(args: &Retry) -> Result<Exit, Error> {
         ));
         return Ok(Exit::Good);
     }
-    let mut session = existing.take_over(args.output.format).await?;
+    let mut session = existing.take_over(args.team.as_deref(), args.output.format).await?;
     match session.embedded.client().retry(run, task.as_ref(), prompt).await {
         Ok(seq) => session.follower.settled = seq,
         Err(error) => {

@@ -1,7 +1,5 @@
 //! `ensemble run`: a plan carried out in the foreground, from the way in to the branch at home.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use ensemble_core::{
     ids::{RunId, Seq},
     run::{State, state::RunState},
@@ -57,15 +55,14 @@ pub async fn carry_out(order: Order, format: Format) -> Result<Exit, Error> {
         settled: Seq(1),
     };
     let into = order.branch().map(str::to_owned);
-    let Order { repository, data, .. } = order;
-    let session = Session { embedded, follower, repository: Some(repository), into, data, format };
+    let Order { repository, data, made, .. } = order;
+    let session = Session { embedded, follower, repository: Some(repository), into, data, format, made };
     session.carry_on(signals).await
 }
 
 /// A new run's id.
 fn new_run() -> RunId {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    RunId::from_parts(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), rand::rng().random())
+    RunId::from_parts(output::now_ms(), rand::rng().random())
 }
 
 /// Says which other runs could go on: they are easily forgotten.

@@ -128,13 +128,61 @@ fn a_failed_check_shows_the_end_of_its_output() {
 }
 
 #[test]
+fn checks_beside_one_that_failed_come_to_an_end_too() {
+    let mut narrator = Narrator::new(State::new(crate::testing::run()));
+    for entry in begun(vec![spec("api", "API", &[], &["sh a.sh", "sh b.sh"])]) {
+        narrator.tell(&entry);
+    }
+    let of = CheckOf { task: Some(task("api")), attempt: AttemptNumber(1) };
+    let check = |number: u32| Fact::CheckDispatched {
+        of: of.clone(),
+        check: CheckNumber(number),
+        command: number - 1,
+        commit: commit('0'),
+        place: place(),
+    };
+    let facts = vec![
+        dispatched("api", 1, "back"),
+        reported(at("api", 1, 4), Ending::Done, "The API.", None),
+        check(1),
+        check(2),
+        Fact::CheckReported {
+            at: CheckRef { of: of.clone(), check: CheckNumber(1), token: ensemble_core::ids::Seq(6) },
+            passed: false,
+            ended: "exit 1".to_owned(),
+            output: "no".into(),
+        },
+    ];
+    let lines = tell(&mut narrator, 4, facts);
+    assert_eq!(lines[0], "check failed api (exit 1): sh a.sh");
+    assert_eq!(lines.last().unwrap(), "dropped check api (sh b.sh): another check failed");
+}
+
+#[test]
+fn who_took_a_run_over_is_named_as_people_know_it() {
+    let mut narrator = narrator();
+    let claim = |by: &str| Fact::Claimed { coordinator: ensemble_core::ids::CoordinatorId::new(by).unwrap() };
+    let lines = tell(&mut narrator, 4, vec![dispatched("ST-2", 1, "back"), claim("local-24044")]);
+    assert_eq!(lines, ["process 24044 took the run over"]);
+    assert_eq!(tell(&mut narrator, 6, vec![claim("c1")]), ["c1 took the run over"]);
+}
+
+#[test]
 fn losses_conflicts_and_waits_say_why() {
     let mut narrator = narrator();
     let capture = Some(Delivery { commit: commit('d'), changes: changes(1, 1, 0) });
-    let lost = Fact::Lost { at: at("ST-2", 1, 4), cause: LossCause::Interrupted, capture };
+    let lost =
+        Fact::Lost { at: at("ST-2", 1, 4), cause: LossCause::Interrupted, capture, reason: String::new() };
     assert_eq!(
         tell(&mut narrator, 4, vec![dispatched("ST-2", 1, "back"), lost]),
         ["lost ST-2 attempt 1: it was interrupted, what it had is kept; it is tried again"]
+    );
+    let cause = LossCause::Environment;
+    let lost =
+        Fact::Lost { at: at("ST-2", 1, 4), cause, capture: None, reason: "no room on the disk".into() };
+    assert_eq!(
+        tell(&mut self::narrator(), 4, vec![dispatched("ST-2", 1, "back"), lost]),
+        ["lost ST-2 attempt 1: the node could not run it: no room on the disk; it is tried again"]
     );
     let mut facts = schema_is_merged();
     facts.truncate(4);
