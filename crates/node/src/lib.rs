@@ -12,9 +12,11 @@ mod link;
 mod mirrors;
 mod node;
 mod outbox;
+mod pool;
 mod ports;
 mod recover;
 mod restart;
+mod room;
 mod store;
 mod transfer;
 

@@ -117,6 +117,13 @@ impl Worktree {
         fs::write(&file, format!("{commit}\n")).doing_to("write", file)
     }
 
+    /// Bytes of the files that were written when it was made ready; 0 if that is not known.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let record = git2::Index::open(&self.stat_path());
+        record.map_or(0, |record| record.iter().map(|entry| u64::from(entry.file_size)).sum())
+    }
+
     /// What was written at creation, with the times of each file: beside the worktree, out of the
     /// agent's way.
     fn stat_path(&self) -> PathBuf {
