@@ -76,7 +76,7 @@ pub struct Logs {
     /// Which attempt [default: the last]
     #[arg(long, value_name = "N", requires = "task")]
     pub attempt: Option<u32>,
-    /// Go on while the attempt does
+    /// Go on as long as the run does
     #[arg(short, long)]
     pub follow: bool,
     /// Where.
