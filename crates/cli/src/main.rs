@@ -9,6 +9,7 @@ mod faults;
 mod files;
 mod follow;
 mod home;
+mod kept;
 mod order;
 mod output;
 mod owner;
@@ -16,6 +17,7 @@ mod paths;
 mod runs;
 mod session;
 mod signals;
+mod tail;
 #[cfg(test)]
 mod testing;
 mod verbs;

@@ -1,18 +1,22 @@
 //! Shapes for programs. They are a promise, kept by the golden files in `testdata/`: keys are added,
 //! never renamed or given another meaning. What is told of a run is `core`'s view of it.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
+};
 
 use ensemble_core::{
-    ids::RunId,
+    ids::{CommitId, RunId},
     plan::{Plan, graph::Graph},
     run::{Entry, State, view::View},
     source::{Finding, Severity},
 };
+use ensemble_workspace::{FileChange, FileStatus};
 use serde_json::{Map, Value, json};
 
 use super::summary::advice;
-use crate::error::Exit;
+use crate::{error::Exit, tail::Rest, verbs::Build};
 
 /// What became of the result in the user's repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +50,61 @@ pub fn run_object(state: &State, home: Option<&Home>) -> Value {
         set("moved", json!(moved.map(|(branch, into)| json!({ "branch": branch, "result": into.word() }))));
     }
     object
+}
+
+/// A run in `wait`: how it stands, whether it is over, and why waiting ended.
+#[must_use]
+pub fn wait_object(state: &State, rest: Rest, exit: Exit) -> Value {
+    let ended = match rest {
+        Rest::Over => "over",
+        Rest::Left => "nobody_works_on_it",
+        Rest::Late => "timeout",
+    };
+    let mut object = json!(View::of(state));
+    if let Some(map) = object.as_object_mut() {
+        map.insert("exit".to_owned(), json!(exit as u8));
+        map.insert("wait_ended".to_owned(), json!(ended));
+    }
+    object
+}
+
+/// What a run or a task changed, in `diff`; `text` unless only the figures are wanted.
+#[must_use]
+pub fn diff_object(
+    run: RunId,
+    task: Option<&str>,
+    (base, commit): (&CommitId, &CommitId),
+    files: &[FileChange],
+    text: Option<String>,
+) -> Value {
+    let file = |one: &FileChange| {
+        let status = match one.status {
+            FileStatus::Added => "added",
+            FileStatus::Deleted => "deleted",
+            FileStatus::Modified => "modified",
+        };
+        json!({
+            "path": one.path, "status": status,
+            "added": one.added, "removed": one.removed, "binary": one.binary,
+        })
+    };
+    json!({
+        "run": run, "task": task, "base": base, "commit": commit,
+        "files": files.iter().map(file).collect::<Vec<_>>(),
+        "added": files.iter().map(|one| one.added).sum::<u64>(),
+        "removed": files.iter().map(|one| one.removed).sum::<u64>(),
+        "diff": text,
+    })
+}
+
+/// What `init` found and wrote.
+#[must_use]
+pub fn init_object(dir: &Path, written: &[PathBuf], found: &[Build], agents: &[String]) -> Value {
+    let build = |one: &Build| json!({ "file": one.file, "check": one.check, "problem": one.problem });
+    json!({
+        "dir": dir, "written": written,
+        "found": found.iter().map(build).collect::<Vec<_>>(), "agents": agents,
+    })
 }
 
 /// A fact in `events`: its envelope, then its own fields.

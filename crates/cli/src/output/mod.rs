@@ -4,18 +4,22 @@
 mod json;
 mod lines;
 mod progress;
+mod report;
 mod summary;
 mod table;
 mod text;
 
 use std::io::{self, IsTerminal, Write};
 
-pub use json::{Home, check_object, event_object, plan_object, ps_object, run_object};
+pub use json::{
+    Home, check_object, diff_object, event_object, init_object, plan_object, ps_object, run_object, wait_object,
+};
 pub use lines::Narrator;
 pub use progress::Screen;
+pub use report::{Standing, Tally, report, report_object};
 pub use summary::{Into, fetched, show, summary};
 pub use table::table;
-pub use text::{one_line, printable, short};
+pub use text::{count, one_line, printable, short};
 
 use crate::{
     args::Format,

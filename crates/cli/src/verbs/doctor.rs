@@ -10,7 +10,7 @@ use crate::{
 ///
 /// # Errors
 /// When nobody reads it.
-pub fn doctor(_: &Doctor) -> Result<Exit, Error> {
+pub async fn doctor(_: &Doctor) -> Result<Exit, Error> {
     output::result(&faults::points().join("\n"))?;
     Ok(Exit::Good)
 }
