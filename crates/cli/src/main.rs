@@ -3,13 +3,17 @@
 
 mod args;
 mod client;
+mod config;
+mod earlier;
 mod embedded;
 mod error;
 mod faults;
 mod files;
 mod follow;
+mod ground;
 mod home;
 mod kept;
+mod notify;
 mod order;
 mod output;
 mod owner;

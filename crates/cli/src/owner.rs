@@ -14,6 +14,7 @@ use ensemble_workspace::UserRepository;
 
 use crate::{
     args::{Format, Place},
+    config::Config,
     embedded::Embedded,
     error::Error,
     files,
@@ -85,6 +86,7 @@ impl Existing {
     /// # Errors
     /// When somebody owns it, or the data directory can't be used.
     pub async fn take_over(self, format: Format) -> Result<Session, Error> {
+        let notify = Config::ours()?.notify;
         let team = self.team().await?;
         let embedded = Embedded::start(&self.data, &self.journal, Some(&team)).await?;
         let into = self.state.submitted.as_ref().and_then(|submitted| submitted.into.clone());
@@ -96,7 +98,7 @@ impl Existing {
             journal: self.journal,
             settled,
         };
-        Ok(Session { embedded, follower, repository: self.repository, into, data: self.data, format })
+        Ok(Session { embedded, follower, repository: self.repository, into, data: self.data, format, notify })
     }
 }
 

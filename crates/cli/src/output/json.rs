@@ -107,6 +107,24 @@ pub fn init_object(dir: &Path, written: &[PathBuf], found: &[Build], agents: &[S
     })
 }
 
+/// A run that goes on in a process of its own, in `run --detach`.
+#[must_use]
+pub fn detached_object(run: RunId, pid: u32, log: &Path) -> Value {
+    json!({ "id": run, "pid": pid, "log": log })
+}
+
+/// What is told by `notify`: the run as in `show`, without its tasks, and what to do now.
+#[must_use]
+pub fn notice_object(state: &State, home: &Home) -> Value {
+    let mut object = json!({ "event": state.state().word() });
+    let Some(map) = object.as_object_mut() else { return object };
+    map.insert("run".to_owned(), json!(View::of(state)));
+    map.insert("exit".to_owned(), json!(Exit::of(state.state()) as u8));
+    map.insert("brought_home".to_owned(), json!(home.branch));
+    map.insert("next".to_owned(), json!(advice(state, Some(home))));
+    object
+}
+
 /// A fact in `events`: its envelope, then its own fields.
 #[must_use]
 pub fn event_object(run: RunId, entry: &Entry) -> Value {

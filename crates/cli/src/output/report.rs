@@ -7,7 +7,7 @@ use ensemble_core::{
     ids::{CommitId, EmployeeId, TaskId},
     outcome::Ending,
     run::{
-        Entry, Fact, State,
+        Fact, State,
         state::{CheckState, Task, TaskState, attempt_ref},
     },
 };
@@ -88,14 +88,6 @@ impl Tally {
             }
             _ => {}
         }
-    }
-
-    /// The figures of all these facts.
-    #[must_use]
-    pub fn of(entries: &[Entry]) -> Self {
-        let mut tally = Self::default();
-        entries.iter().for_each(|entry| tally.count(&entry.fact));
-        tally
     }
 
     fn add(&mut self, task: Option<&TaskId>, change: impl Fn(&mut Figures)) {

@@ -50,7 +50,7 @@ pub fn init(args: &Init) -> Result<Exit, Error> {
 
 /// Writes all files or, when one is in the way, none.
 fn write(dir: &Path, name: &str, found: &Found) -> Result<Vec<PathBuf>, Error> {
-    let home = dir.join(".ensemble");
+    let home = if dir == Path::new(".") { PathBuf::from(".ensemble") } else { dir.join(".ensemble") };
     let files = [
         (home.join("team.yaml"), team(name, found)),
         (home.join("plan.yaml"), PLAN.to_owned()),
@@ -75,7 +75,7 @@ fn write(dir: &Path, name: &str, found: &Found) -> Result<Vec<PathBuf>, Error> {
 fn team(name: &str, found: &Found) -> String {
     TEAM.replace("@NAME@", name)
         .replace("@AGENTS@\n", &(look::agents().join("\n") + "\n"))
-        .replace("@CHECKS@\n", &(found.checks().join("\n") + "\n"))
+        .replace("@CHECKS@\n", &(found.checks().join("\n") + "\n\n"))
 }
 
 fn lines(dir: &Path, written: &[PathBuf], found: &Found) -> Vec<String> {
