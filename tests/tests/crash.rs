@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    env,
+    env, fs,
     panic::resume_unwind,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -109,6 +109,39 @@ fn killed_and_resumed(moment: Moment) -> bool {
     during
 }
 
+/// One run, killed again and again, also while it is being resumed, gets done in the end.
+#[test]
+fn a_run_gets_done_however_often_it_is_killed() {
+    const OFTEN: usize = 8;
+    let seed = seed();
+    tell(&format!("ENSEMBLE_TEST_SEED={seed}"));
+    let mut random = StdRng::seed_from_u64(seed);
+    let world = World::new();
+    world.set_up(&team(), &plan());
+    let mut started = world.start_run(&[]);
+    let first = within(Duration::from_secs(60), "the run's first word", || {
+        assert!(!started.has_ended(), "{}", started.stderr());
+        (!world.agents().is_empty()).then(|| world.newest())
+    });
+    for _ in 0..OFTEN {
+        let goal = world.agents().len() + random.random_range(0..16);
+        within(Duration::from_secs(60), "more work", || {
+            (world.agents().len() >= goal || started.has_ended()).then_some(())
+        });
+        thread::sleep(Duration::from_micros(random.random_range(0..50_000)));
+        let _ = started.kill();
+        world.nobody_left(&[]);
+        world.evidence(&first).sound(&team(), &plan());
+        started = world.start(&["resume", &first, "-o", "json"]);
+    }
+    let last = started.wait(Duration::from_secs(120));
+    if world.show(&first)["state"] == "delivered" && last.code() != Some(0) {
+        // It had been delivered before this resume: then that is said, and the branch is fetched.
+        let _ = world.ensemble(&["fetch", &first]).expect(0);
+    }
+    world.evidence(&first).delivered(&team(), &plan());
+}
+
 /// The keeper ends what its agent started as soon as the process is gone.
 #[test]
 fn no_agent_outlives_the_process() {
@@ -191,4 +224,32 @@ fn the_work_of_a_killed_attempt_is_kept_and_named() {
     assert_eq!(world.git.text(&format!("ensemble/{run}"), "half.txt"), None);
     let shown = world.show(&run);
     assert_eq!(shown["details"][0]["attempt"], 2, "{shown:#}");
+}
+
+/// A process that is killed while it moves a ref leaves the ref's lock; whoever goes on clears it.
+#[test]
+fn a_lock_that_a_killed_process_left_is_cleared() {
+    let world = World::new();
+    let team = Team::of(1);
+    let plan =
+        Plan::new().task("a", &[]).doing("test -e \"$TEAM/go\" || sleep 600\nwork\n").task("b", &["a"]);
+    world.set_up(&team, &plan);
+    let mut started = world.start_run(&[]);
+    world.await_agent("start a", &mut started);
+    let _ = started.kill();
+    world.nobody_left(&[]);
+    let run = world.newest();
+    world.beside_team("go", "");
+    let folder = world.kept().path().file_name().unwrap().to_owned();
+    let mirror = world.data().join("nodes/1/mirrors").join(folder);
+    for lock in [
+        world.kept().path().join(format!("refs/heads/ensemble/{run}.lock")),
+        world.kept().path().join(format!("refs/ensemble/{run}/a/2.lock")),
+        mirror.join(format!("refs/ensemble/{run}/a/2.lock")),
+    ] {
+        fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        fs::write(lock, "").unwrap();
+    }
+    let _ = world.ensemble(&["resume"]).expect(0);
+    world.evidence(&run).delivered(&team, &plan);
 }

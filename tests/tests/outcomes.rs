@@ -201,6 +201,26 @@ fn failing_checks_of_the_run_fail_it_and_are_retried() {
     world.evidence(&run).delivered(&team, &plan);
 }
 
+/// With `gate: each` the run's checks pass on every merge before the branch moves to it.
+#[test]
+fn a_gate_before_each_merge_keeps_the_branch_clean() {
+    let world = World::new();
+    let team = Team::of(1)
+        .with(json!({ "gate": "each", "checks": ["test ! -e bad.txt || { echo bad-is-in; exit 1; }"] }));
+    let plan = Plan::new()
+        .task("good", &[])
+        .task_with("bad", &["good"], json!({ "max_attempts": 1 }))
+        .doing("touch bad.txt\nwork\n")
+        .task("next", &["good"]);
+    world.set_up(&team, &plan);
+    let failed = world.run(&[]).expect(1).saying("bad-is-in");
+    let run = failed.run();
+    assert_eq!(states(&failed.json()), ["success", "failed", "success"], "{failed}");
+    world.evidence(&run).sound(&team, &plan);
+    let files = world.git.files(&format!("ensemble/{run}"));
+    assert!(files.contains_key("work/next.txt") && !files.contains_key("bad.txt"));
+}
+
 /// An agent's word is no evidence: outputs must be there, and a change must be there.
 #[test]
 fn outputs_are_demanded_whatever_the_agent_says() {

@@ -95,11 +95,28 @@ pub fn read_team(path: &Path, folder: Option<&Path>) -> Result<Crew, Error> {
         Ok(text)
     };
     let name = path.display().to_string();
+    let lying = definitions(&dir);
+    let names: Vec<&str> = lying.iter().map(String::as_str).collect();
     let (team, warnings) =
-        team::read(&name, &text, &dir.to_string_lossy(), &include).map_err(Error::Files)?;
+        team::read(&name, &text, &dir.to_string_lossy(), &include, &names).map_err(Error::Files)?;
     let mut files = vec![source_file(&name, &dir, text)];
     files.extend(used.into_inner());
     Ok(Crew { team, files, warnings })
+}
+
+/// Where employees may be defined by a file each, relative to a team file.
+const DEFINITIONS: [&str; 2] = ["employees", ".ensemble/employees"];
+
+/// The definitions that lie beside a team file in `dir`: `.ensemble/employees/*.md`, by name.
+fn definitions(dir: &Path) -> Vec<String> {
+    let inside = dir.file_name().is_some_and(|name| name == ".ensemble");
+    let folder = if inside { DEFINITIONS[0] } else { DEFINITIONS[1] };
+    let entries = std::fs::read_dir(dir.join(folder)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> =
+        names.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}")).collect();
+    names.sort();
+    names
 }
 
 /// The team out of the copies that were journalled when the run was handed in.
@@ -114,7 +131,8 @@ pub fn team_again(files: &[(SourceFile, String)]) -> Result<Team, Error> {
         let found = used.iter().find(|(file, _)| file.name == name);
         found.map(|(_, text)| text.clone()).ok_or_else(|| "it was not kept with the run".to_owned())
     };
-    team::read(&file.name, text, &file.dir, &include).map(|(team, _)| team).map_err(Error::Files)
+    let names: Vec<&str> = used.iter().map(|(file, _)| file.name.as_str()).collect();
+    team::read(&file.name, text, &file.dir, &include, &names).map(|(team, _)| team).map_err(Error::Files)
 }
 
 /// A plan that was accepted.
@@ -171,6 +189,25 @@ mod tests {
         let crew = read_team(&root.path().join("team.yaml"), None).unwrap();
         assert_eq!(crew.files.len(), 2);
         fs::remove_file(root.path().join("front.md")).unwrap();
+        let copies: Vec<_> =
+            crew.files.iter().map(|file| (file.clone(), file.text.head().to_owned())).collect();
+        assert_eq!(team_again(&copies).unwrap(), crew.team);
+    }
+
+    #[test]
+    fn definitions_beside_the_team_file_are_employees_too() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join(".ensemble/employees");
+        fs::create_dir_all(&folder).unwrap();
+        for (file, name) in [("test.md", "test"), ("docs.md", "docs")] {
+            fs::write(folder.join(file), FRONT.replace("front", name)).unwrap();
+        }
+        fs::write(folder.join("notes.txt"), "no definition").unwrap();
+        let uses = TEAM.replace("front.md", "employees/test.md");
+        fs::write(root.path().join(".ensemble/team.yaml"), uses).unwrap();
+        let crew = read_team(&root.path().join(".ensemble/team.yaml"), None).unwrap();
+        let ids: Vec<_> = crew.team.employees.iter().map(|one| one.id.as_str()).collect();
+        assert_eq!(ids, ["back", "test", "docs"], "what `use:` names keeps its place and comes once");
         let copies: Vec<_> =
             crew.files.iter().map(|file| (file.clone(), file.text.head().to_owned())).collect();
         assert_eq!(team_again(&copies).unwrap(), crew.team);

@@ -1,7 +1,7 @@
 //! Going on with a run that exists: who owns it, what team it was handed in with, and the session that
 //! takes it over in the foreground.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ensemble_core::{
     ids::{RunId, Seq, TaskId},
@@ -81,13 +81,33 @@ impl Existing {
         files::team_again(&copies)
     }
 
-    /// Takes it over in this process, with everything that is needed to go on.
+    /// How its employees run now: as in `file`, else as in the copy that was kept.
+    async fn crew(&self, file: Option<&Path>) -> Result<Team, Error> {
+        let Some(file) = file else { return self.team().await };
+        let folder = self.repository.as_ref().and_then(|repository| repository.folder().ok().flatten());
+        let team = files::read_team(file, folder.as_deref())?.team;
+        let roster = self.state.submitted.iter().flat_map(|submitted| &submitted.roster);
+        let missing: Vec<&str> = roster
+            .filter(|member| !team.employees.iter().any(|one| one.id == member.employee))
+            .map(|member| member.employee.as_str())
+            .collect();
+        if missing.is_empty() {
+            return Ok(team);
+        }
+        Err(Error::usage(
+            format!("{} has no employee {}", file.display(), missing.join(", ")),
+            "the run was handed in with them: keep their ids, or start a new run",
+        ))
+    }
+
+    /// Takes it over in this process, with everything that is needed to go on. `file` says how the employees
+    /// run from now on; what they are told stays as it was handed in.
     ///
     /// # Errors
     /// When somebody owns it, or the data directory can't be used.
-    pub async fn take_over(self, format: Format) -> Result<Session, Error> {
+    pub async fn take_over(self, file: Option<&Path>, format: Format) -> Result<Session, Error> {
         let notify = Config::ours()?.notify;
-        let team = self.team().await?;
+        let team = self.crew(file).await?;
         let embedded = Embedded::start(&self.data, &self.journal, Some(&team)).await?;
         let into = self.state.submitted.as_ref().and_then(|submitted| submitted.into.clone());
         let settled = Seq(self.state.seq.0 + 1);

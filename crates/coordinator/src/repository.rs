@@ -136,21 +136,6 @@ impl RepositoryHandle {
         .await
     }
 
-    /// Removes what a killed owner of the run left locked. The caller owns the run, so nobody else
-    /// writes these refs.
-    pub async fn unlock(&self, run: RunId) -> Result<(), Error> {
-        self.write(move |repository| {
-            let prefixes = [format!("refs/heads/{}", result_branch(run)), format!("refs/ensemble/{run}")];
-            for prefix in prefixes {
-                if repository.break_locks(&prefix)? > 0 {
-                    tracing::info!(prefix, "removed a lock that a killed process had left");
-                }
-            }
-            Ok(())
-        })
-        .await
-    }
-
     /// Makes the run's branch at its base, unless it is there.
     pub async fn begin(&self, branch: String, base: CommitId) -> Result<(), Error> {
         self.write(move |repository| {

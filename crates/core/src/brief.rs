@@ -20,6 +20,12 @@ use crate::{
 /// Longest text of one part that another employee wrote, in bytes; the rest is named, not shown.
 const PART_LIMIT: usize = 24 * 1024;
 
+/// Longest summary of a dependency in a brief that would be too long with whole ones.
+const SUMMARY_LIMIT: usize = 2 * 1024;
+
+/// Longest of the few texts that a brief consists of after the last cut. JSON makes six bytes of one at worst.
+const LAST_LIMIT: usize = 4 * 1024;
+
 /// Files named of one dependency; the worktree has them all.
 const FILES_SHOWN: usize = 50;
 
@@ -47,13 +53,9 @@ pub struct Voice {
 #[must_use]
 pub fn write(state: &State, task: &Task, voice: &Voice, resolve: &dyn Fn(&Text) -> String) -> Brief {
     let context = Context::of(state, task, voice, resolve);
-    let json = shorten(&context);
-    let mut text = context.markdown();
-    if text.len() > BRIEF_LIMIT {
-        let note = "\n\n(The brief was cut here: it was too long. The worktree holds what was delivered.)\n";
-        text = format!("{}{note}", clip(&text, BRIEF_LIMIT - note.len()));
-    }
-    Brief { text, context: json }
+    let text = bounded(&context, Context::markdown);
+    let context = bounded(&context, |context| serde_json::to_string(context).unwrap_or_default());
+    Brief { text, context }
 }
 
 /// What each dependency of `task` hands on, in figures, for the fact that dispatches it.
@@ -101,19 +103,28 @@ fn blob(text: &Text) -> Option<&BlobId> {
     }
 }
 
-/// The JSON; when it is too long, the artifacts and then the messages of dependencies are left out by name.
-fn shorten(context: &Context) -> String {
-    let whole = serde_json::to_string(context).unwrap_or_default();
-    if whole.len() <= BRIEF_LIMIT {
-        return whole;
-    }
+/// What is given up, step by step, until a brief is short enough: first what the worktree may hold anyway,
+/// last what the task itself says. After the last step it always is.
+const CUTS: [fn(&mut Context); 5] = [
+    |context| context.dependencies.iter_mut().for_each(|part| part.leave_out_artifacts(PART_LIMIT)),
+    |context| context.dependencies.iter_mut().for_each(|part| part.leave_out_artifacts(0)),
+    |context| context.dependencies.iter_mut().for_each(DependencyPart::leave_out_words),
+    Context::leave_out_dependencies,
+    Context::leave_out_lists,
+];
+
+/// The context in one of its two forms, at most [`BRIEF_LIMIT`] bytes; what is left out is named in it.
+fn bounded(context: &Context, form: impl Fn(&Context) -> String) -> String {
+    let mut text = form(context);
     let mut shorter = context.clone();
-    for dependency in &mut shorter.dependencies {
-        let names: Vec<Value> = dependency.artifacts.keys().map(|name| json!(name)).collect();
-        dependency.left_out = names;
-        dependency.artifacts.clear();
+    for cut in CUTS {
+        if text.len() <= BRIEF_LIMIT {
+            break;
+        }
+        cut(&mut shorter);
+        text = form(&shorter);
     }
-    serde_json::to_string(&shorter).unwrap_or_default()
+    text
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -129,6 +140,8 @@ struct Context {
     previous: Option<PreviousPart>,
     #[serde(skip_serializing_if = "Option::is_none")]
     instruction: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -153,8 +166,11 @@ struct DependencyPart {
     artifacts: Map<String, Value>,
     files: Vec<String>,
     more_files: u32,
+    /// Artifacts that its plan asked it for and that it did not deliver.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    left_out: Vec<Value>,
+    missing: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -186,6 +202,38 @@ impl Context {
                 .collect(),
             previous: task.previous.as_ref().map(|previous| PreviousPart::of(state, task, previous, resolve)),
             instruction: task.prompt.as_ref().map(resolve),
+            left_out: Vec::new(),
+        }
+    }
+
+    fn leave_out_dependencies(&mut self) {
+        if !self.dependencies.is_empty() {
+            self.left_out.push(format!("what {} dependencies delivered", self.dependencies.len()));
+            self.dependencies.clear();
+        }
+    }
+
+    /// Leaves texts of bounded length and number.
+    fn leave_out_lists(&mut self) {
+        let task = &mut self.task;
+        let lists = [
+            ("outputs", &mut task.outputs),
+            ("acceptance criteria", &mut task.acceptance_criteria),
+            ("checks", &mut task.checks),
+            ("names of artifacts consumed", &mut task.consumes),
+        ];
+        for (name, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+            self.left_out.push(format!("{} {name}", list.len()));
+            list.clear();
+        }
+        task.provides.clear();
+        let texts = [&mut self.project, &mut self.scope, &mut self.conventions, &mut self.prompt];
+        let instruction = self.instruction.iter_mut();
+        let previous =
+            self.previous.iter_mut().flat_map(|part| [&mut part.what_went_wrong, &mut part.summary]);
+        let own = [&mut task.title, &mut task.description];
+        for text in texts.into_iter().chain(own).chain(instruction).chain(previous) {
+            cut(text, LAST_LIMIT);
         }
     }
 
@@ -207,6 +255,7 @@ impl Context {
         for dependency in &self.dependencies {
             dependency.markdown(&mut out);
         }
+        out.list("Left out here, because it was too long", &self.left_out);
         if let Some(previous) = &self.previous {
             previous.markdown(&mut out);
         }
@@ -238,6 +287,14 @@ impl TaskPart {
     }
 }
 
+/// Artifacts that the plan asked `task` for and that its report does not have.
+#[must_use]
+pub fn undelivered(task: &Task) -> Vec<String> {
+    let Some(Delivered { report, .. }) = &task.delivered else { return Vec::new() };
+    let asked = task.spec.provides.keys();
+    asked.filter(|name| !report.outcome.artifacts.contains_key(*name)).cloned().collect()
+}
+
 impl DependencyPart {
     fn of(dependency: &Task, resolve: &dyn Fn(&Text) -> String) -> Option<Self> {
         let Delivered { report, .. } = dependency.delivered.as_ref()?;
@@ -255,8 +312,29 @@ impl DependencyPart {
             artifacts: artifacts.iter().map(|(name, value)| (name.clone(), whole(value, resolve))).collect(),
             more_files: all.saturating_sub(u32::try_from(files.len()).unwrap_or(all)),
             files,
+            missing: undelivered(dependency),
             left_out: Vec::new(),
         })
+    }
+
+    /// Leaves out the artifacts with more than `limit` bytes, by name.
+    fn leave_out_artifacts(&mut self, limit: usize) {
+        let left_out = &mut self.left_out;
+        self.artifacts.retain(|name, value| {
+            let length = value.to_string().len();
+            if length > limit {
+                left_out.push(format!("artifact `{name}` ({length} bytes)"));
+            }
+            length <= limit
+        });
+    }
+
+    fn leave_out_words(&mut self) {
+        if !self.messages.is_empty() {
+            self.left_out.push(format!("{} messages", self.messages.len()));
+            self.messages.clear();
+        }
+        cut(&mut self.summary, SUMMARY_LIMIT);
     }
 
     fn markdown(&self, out: &mut Out) {
@@ -266,11 +344,13 @@ impl DependencyPart {
             let text = value.as_str().map_or_else(|| pretty(value), ToOwned::to_owned);
             out.fenced(&format!("Artifact `{name}`"), &part(text));
         }
+        out.list("It was to provide these artifacts and did not", &self.missing);
         let mut files = self.files.clone();
         if self.more_files > 0 {
             files.push(format!("and {} more", self.more_files));
         }
         out.list("Files it changed", &files);
+        out.list("Left out here, because it was too long", &self.left_out);
     }
 }
 
@@ -290,7 +370,7 @@ impl PreviousPart {
         out.section(&format!("Attempt {} did not succeed", self.attempt), &self.what_went_wrong);
         if let Some(kept) = &self.kept_under {
             let commit = format!(
-                "What it had in its worktree is kept under {kept}; you start from the present state."
+                "What it had in its worktree is kept as {kept}: `git show {kept}` shows it. You start from the present state."
             );
             out.section("Its work", &commit);
         }
@@ -310,11 +390,16 @@ fn whole(value: &Value, resolve: &dyn Fn(&Text) -> String) -> Value {
     serde_json::from_str(&text).unwrap_or(Value::String(text))
 }
 
-fn part(text: String) -> String {
-    if text.len() <= PART_LIMIT {
-        return text;
+fn part(mut text: String) -> String {
+    cut(&mut text, PART_LIMIT);
+    text
+}
+
+/// Cuts a text that is longer than `limit`, and says so in it.
+fn cut(text: &mut String, limit: usize) {
+    if text.len() > limit {
+        *text = format!("{}\n(cut here: {} bytes in all)", clip(text, limit), text.len());
     }
-    format!("{}\n(cut here: {} bytes in all)", clip(&text, PART_LIMIT), text.len())
 }
 
 fn pretty(value: &Value) -> String {

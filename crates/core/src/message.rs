@@ -173,4 +173,6 @@ pub struct Work {
     pub worktree: Option<WorktreeMode>,
     /// Paths that must exist at the end.
     pub outputs: Vec<String>,
+    /// What the attempt before this one had, for a look: the ref that keeps it and its commit.
+    pub previous: Option<(String, CommitId)>,
 }

@@ -185,6 +185,7 @@ pub(crate) mod tests {
                 context: "{}".to_owned(),
                 worktree: None,
                 outputs: vec!["api.py".to_owned()],
+                previous: None,
             }),
         }
     }

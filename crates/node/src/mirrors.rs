@@ -39,16 +39,7 @@ struct Turns {
 }
 
 impl Mirrors {
-    /// The mirrors below `folder`, whose home is locked by this process: locks on refs that are there
-    /// were left by one that was killed.
     pub(crate) fn new(folder: PathBuf) -> Self {
-        for mirror in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let broken =
-                Repository::open_or_create(mirror.path()).and_then(|mirror| mirror.break_locks("refs"));
-            if let Err(error) = broken {
-                tracing::warn!(%error, mirror = %mirror.path().display(), "locks in a mirror can't be looked for");
-            }
-        }
         Self { folder, turns: Arc::default() }
     }
 

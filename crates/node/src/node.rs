@@ -311,7 +311,9 @@ impl State {
 
     /// Answers who waits for the node to be drained, once it is.
     fn settle_drain(&mut self) {
-        let over = self.live.is_empty() && (self.ended.is_empty() || !self.linked);
+        // Ends of runs that nobody owns stay in the outbox until somebody claims them.
+        let owed = self.ended.keys().any(|key| self.owned.contains(&key.run));
+        let over = self.live.is_empty() && !(owed && self.linked);
         if over && let Some(waiting) = &mut self.draining {
             for reply in waiting.drain(..) {
                 // Who has left needs no answer.

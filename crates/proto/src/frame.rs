@@ -254,6 +254,10 @@ fn assign(wire: v1::Assign) -> Result<Assign, Malformed> {
             brief: work.brief,
             context: work.context,
             outputs: work.outputs,
+            previous: work
+                .previous
+                .map(|kept| Ok((kept.name, parse("work.previous", &kept.commit)?)))
+                .transpose()?,
         }),
     };
     Ok(Assign {
@@ -284,6 +288,10 @@ fn wire_assign(assign: &Assign) -> v1::Assign {
                 context: work.context.clone(),
                 worktree: worktree.into(),
                 outputs: work.outputs.clone(),
+                previous: work
+                    .previous
+                    .as_ref()
+                    .map(|(name, commit)| v1::KeptWork { name: name.clone(), commit: commit.to_string() }),
             })
         }
     };

@@ -128,6 +128,19 @@ fn swap(
     }
 }
 
+/// Namespaces in which nobody but Ensemble writes; an old lock there was left by one of its processes.
+const OURS: [&str; 2] = ["refs/ensemble/", "refs/heads/ensemble/"];
+
+/// Removes the lock of a ref of ours that is much older than any update takes; whether it did.
+fn break_old_lock(repo: &Repository, name: &str) -> bool {
+    if !OURS.iter().any(|ours| name.starts_with(ours)) {
+        return false;
+    }
+    let lock = repo.commondir().join(format!("{name}.lock"));
+    let age = fs::metadata(&lock).and_then(|meta| meta.modified()).ok().and_then(|at| at.elapsed().ok());
+    age.is_some_and(|age| age >= LOCK_AGE) && fs::remove_file(&lock).is_ok()
+}
+
 /// Removes the locks of the ref `name` and of all refs below it. No ref's name ends in `.lock`.
 pub(crate) fn clear_locks(repository: &Path, name: &str) -> Result<(), Error> {
     let refs = repository.join(name);

@@ -105,6 +105,21 @@ impl Worktree {
         &self.path
     }
 
+    /// Gives a commit that the mirror has a name in the working copy's own git, for the agent to look at.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], or when it can't be written.
+    pub fn name_commit(&self, name: &str, commit: &CommitId) -> Result<(), Error> {
+        if !name.starts_with("refs/") || !git2::Reference::is_valid_name(name) {
+            return Err(Error::BadName { name: name.to_owned(), why: "git does not allow it".to_owned() });
+        }
+        let file = self.path.join(".git").join(name);
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder).doing_to("make the folder", folder)?;
+        }
+        fs::write(&file, format!("{commit}\n")).doing_to("write", file)
+    }
+
     /// What was written at creation, with the times of each file: beside the worktree, out of the
     /// agent's way.
     fn stat_path(&self) -> PathBuf {

@@ -123,7 +123,12 @@ fn against(exit: &Exit) -> Option<(Ending, String)> {
         Exit::Signal(signal) => (Ending::Failed, format!("the agent was ended by signal {signal}")),
         Exit::TimedOut => (Ending::Failed, "the agent was stopped at its time limit".to_owned()),
         Exit::Cancelled => (Ending::Stopped, "the agent was stopped from outside".to_owned()),
-        Exit::NotStarted(why) => (Ending::Failed, format!("the agent could not be started: {why}")),
+        // Trying again would change nothing: a person must.
+        Exit::NotStarted(why) => {
+            let remedy =
+                "install the program where the node finds it, or mend the employee's `command`; then retry";
+            (Ending::Blocked, format!("the agent could not be started: {why}; {remedy}"))
+        }
     })
 }
 

@@ -113,7 +113,8 @@ fn without_a_word_the_exit_status_decides_and_the_last_lines_tell() {
     assert_eq!(why(&reading), "the agent was ended by signal 11; its last words:\nworking");
 
     let reading = outcome(&Exit::NotStarted("`x`: not found".into()), None, b"", b"");
-    assert_eq!(why(&reading), "the agent could not be started: `x`: not found");
+    assert_eq!(reading.outcome.ending, Ending::Blocked, "a person must do something");
+    assert!(why(&reading).starts_with("the agent could not be started: `x`: not found; install"));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The verbs that look at or act on runs that exist, as typed.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::{Output, Place};
@@ -121,6 +123,9 @@ pub struct Retry {
     /// What to tell the employee first
     #[arg(long, value_name = "TEXT")]
     pub prompt: Option<String>,
+    /// Run the employees as this team file says now; what they are told stays as it was handed in
+    #[arg(long, value_name = "FILE")]
+    pub team: Option<PathBuf>,
     /// Where.
     #[command(flatten)]
     pub place: Place,
@@ -139,6 +144,9 @@ pub struct Resume {
     /// The run [default: the only unfinished one]
     #[arg(value_name = "RUN")]
     pub run: Option<String>,
+    /// Run the employees as this team file says now; what they are told stays as it was handed in
+    #[arg(long, value_name = "FILE")]
+    pub team: Option<PathBuf>,
     /// Where.
     #[command(flatten)]
     pub place: Place,

@@ -157,12 +157,26 @@ impl Narrator {
                     .as_ref()
                     .map_or_else(|| "no changes".to_owned(), |delivery| changes(&delivery.changes));
                 lines.push(format!("done {task}: {what}"));
+                let missing = self.undelivered(at, report);
+                if !missing.is_empty() {
+                    lines.push(format!("missing from {task}: the artifact {}", missing.join(", ")));
+                }
             }
             (_, Ending::Blocked) => lines.push(format!("blocked {task}: {}", self.why(at))),
             _ => lines.push(self.failed(at)),
         }
         lines.extend(report.left_out.iter().map(|what| format!("left out of {task}: {}", one_line(what))));
         lines
+    }
+
+    /// Artifacts that the plan asked the task for and that it did not report.
+    fn undelivered(&self, at: &AttemptRef, report: &Report) -> Vec<String> {
+        let asked = self.state.find(&at.task).map(|(_, task)| &task.spec.provides);
+        let missing = asked.into_iter().flat_map(|provides| provides.keys());
+        missing
+            .filter(|name| !report.outcome.artifacts.contains_key(*name))
+            .map(|name| one_line(name))
+            .collect()
     }
 
     /// The state of the attempt's task now, and why.

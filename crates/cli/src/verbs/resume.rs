@@ -48,7 +48,7 @@ pub async fn resume(args: &Resume) -> Result<Exit, Error> {
         return Err(Error::usage(format!("run {run} is over: {word}"), remedy));
     }
     let signals = Signals::new()?;
-    existing.take_over(args.output.format).await?.carry_on(signals).await
+    existing.take_over(args.team.as_deref(), args.output.format).await?.carry_on(signals).await
 }
 
 /// The runs that could go on and that nobody works on: those that wait for a person only if there are

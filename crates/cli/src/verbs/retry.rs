@@ -38,7 +38,7 @@ pub async fn retry(args: &Retry) -> Result<Exit, Error> {
         ));
         return Ok(Exit::Good);
     }
-    let mut session = existing.take_over(args.output.format).await?;
+    let mut session = existing.take_over(args.team.as_deref(), args.output.format).await?;
     match session.embedded.client().retry(run, task.as_ref(), prompt).await {
         Ok(seq) => session.follower.settled = seq,
         Err(error) => {

@@ -1,6 +1,6 @@
 //! Telling nodes what to do: the brief of a task, the command of a check.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ensemble_core::{
     brief,
@@ -10,7 +10,7 @@ use ensemble_core::{
     run::{
         Duty,
         fact::CheckOf,
-        state::{CheckState, TaskIx},
+        state::{CheckState, TaskIx, attempt_ref},
     },
     team::DEFAULT_TIMEOUT_MS,
     text::Text,
@@ -58,6 +58,10 @@ impl Shell {
             context: brief.context,
             worktree: task.spec.worktree,
             outputs: task.spec.outputs.clone(),
+            previous: task.previous.as_ref().and_then(|previous| {
+                let name = attempt_ref(self.run(), &task.spec.id, previous.attempt);
+                Some((name, previous.capture.as_ref()?.commit.clone()))
+            }),
         });
         self.assignment(key, dispatch.timeout_ms, dispatch.base.clone(), what)
     }
@@ -85,38 +89,38 @@ impl Shell {
         })
     }
 
-    /// Reads the blobs that a brief shows, then writes and sends it.
+    /// Reads the blobs that a brief shows; it is written once they are there, so that its bounds hold for the whole.
     fn brief_with(&self, link: LinkHandle, key: AttemptKey, task: TaskIx, blobs: BTreeSet<BlobId>) {
-        // The brief is written from the state as it is now; only the blobs are awaited.
-        let unresolved = |text: &Text| match text {
-            Text::Inline(text) => text.clone(),
-            Text::Blob { blob, .. } => placeholder(blob),
-        };
-        let Some(assign) = self.work(&key, task, &unresolved) else { return };
         let (journal, me) = (self.journal.clone(), self.me.clone());
         tokio::spawn(async move {
-            let mut assign = assign;
+            let mut texts = BTreeMap::new();
             for blob in blobs {
                 match load::blob_text(&journal, &blob).await {
-                    Ok(text) => fill(&mut assign, &blob, &text.unwrap_or_default()),
+                    Ok(text) => drop(texts.insert(blob, text.unwrap_or_default())),
                     Err(error) => tracing::warn!(%error, "a text of a brief can't be read"),
                 }
             }
-            me.tell(Msg::Briefed(link, Box::new(assign)));
+            me.tell(Msg::Briefed(link, key, task, texts));
         });
     }
-}
 
-/// Stands for a text that is being read. Nothing that people write holds a control character there.
-fn placeholder(blob: &BlobId) -> String {
-    format!("\u{1}{blob}\u{1}")
-}
-
-fn fill(assign: &mut Assign, blob: &BlobId, text: &str) {
-    let What::Work(work) = &mut assign.what else { return };
-    work.brief = work.brief.replace(&placeholder(blob), text);
-    let quoted = serde_json::to_string(text).unwrap_or_default();
-    let inner = quoted.trim_matches('"');
-    let escaped = serde_json::to_string(&placeholder(blob)).unwrap_or_default();
-    work.context = work.context.replace(escaped.trim_matches('"'), inner);
+    /// Sends a task whose blobs were read, unless the attempt is over by now.
+    pub fn briefed(
+        &self,
+        link: &LinkHandle,
+        key: &AttemptKey,
+        task: TaskIx,
+        texts: &BTreeMap<BlobId, String>,
+    ) {
+        if self.core.token(task) != Some(key.token) {
+            return;
+        }
+        let resolve = |text: &Text| match text {
+            Text::Inline(text) => text.clone(),
+            Text::Blob { blob, head, .. } => texts.get(blob).unwrap_or(head).clone(),
+        };
+        if let Some(assign) = self.work(key, task, &resolve) {
+            link.send(ToNode::Assign(Box::new(assign)));
+        }
+    }
 }

@@ -85,7 +85,7 @@ impl Shell {
             Msg::Propose(fact, reply) => self.queue.push_back(Input::Fact(fact, After::Reply(reply))),
             Msg::Granted(grant, link) => self.queue.push_back(Input::Grant(Box::new(grant), link)),
             Msg::LinkUp(link) | Msg::Unprepared(link) => self.greet(link),
-            Msg::Briefed(link, assign) => link.send(ToNode::Assign(assign)),
+            Msg::Briefed(link, key, task, texts) => self.briefed(&link, &key, task, &texts),
             Msg::Node(link, body, permit) => self.hear(link, body, permit),
             Msg::Prepared(link, ended, log, permit) => {
                 let key = ended.key.clone();

@@ -115,7 +115,8 @@ pub fn read_team(files: &[SourceFile]) -> Result<(Team, Vec<ensemble_core::sourc
         file.map(|file| file.text.head().to_owned())
             .ok_or_else(|| "it was not handed in with the run".to_owned())
     };
-    team::read(&first.name, first.text.head(), &first.dir, &include).map_err(Error::Invalid)
+    let names: Vec<&str> = others.iter().map(|file| file.name.as_str()).collect();
+    team::read(&first.name, first.text.head(), &first.dir, &include, &names).map_err(Error::Invalid)
 }
 
 /// The whole of a text.

@@ -21,9 +21,10 @@ use desk::Desk;
 use ensemble_core::{
     brief::Voice,
     ids::{BlobId, EmployeeId, Epoch, RunId, Seq},
-    message::{Assign, Ended, ToCoordinator},
+    link::AttemptKey,
+    message::{Ended, ToCoordinator},
     placement::Grant,
-    run::{Changes, Duty, Entry, Fact, Refusal, State, admit, decide},
+    run::{Changes, Duty, Entry, Fact, Refusal, State, admit, decide, state::TaskIx},
 };
 use ensemble_journal::{Doubt, Journal, NewFact, Stream};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -61,7 +62,7 @@ pub enum Msg {
     /// A slot was granted.
     Granted(Grant<SlotKey>, LinkHandle),
     /// The blobs of a brief were read.
-    Briefed(LinkHandle, Box<Assign>),
+    Briefed(LinkHandle, AttemptKey, TaskIx, BTreeMap<BlobId, String>),
     /// A merge has ended.
     Merged(Duty, u32, Result<Merged, Error>),
     /// A move of the branch has ended.

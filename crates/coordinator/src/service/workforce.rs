@@ -34,10 +34,11 @@ impl v1::workforce_server::Workforce for Nodes {
         request: Request<Streaming<v1::NodeFrame>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
         let (out, stream) = mpsc::channel(OUTGOING);
-        let (handle, frames) = (self.0.clone(), request.into_inner());
+        let (handle, mut frames) = (self.0.clone(), request.into_inner());
         tokio::spawn(async move {
-            if let Err(status) = serve(&handle, frames, out.clone()).await {
-                drop(out.try_send(Err(status)));
+            match greet(&handle, &mut frames).await {
+                Ok((link, hello)) => serve(&handle, link, *hello, frames, out).await,
+                Err(status) => drop(out.try_send(Err(status))),
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
@@ -71,27 +72,43 @@ impl v1::workforce_server::Workforce for Nodes {
     }
 }
 
-/// Reads a node's frames until the connection ends.
-async fn serve(
+/// Hears who dials, and finds the link for it.
+async fn greet(
     handle: &CoordinatorHandle,
-    mut frames: Streaming<v1::NodeFrame>,
-    out: Outgoing,
-) -> Result<(), Status> {
+    frames: &mut Streaming<v1::NodeFrame>,
+) -> Result<(LinkHandle, Box<Hello>), Status> {
     let first = tokio::time::timeout(HANDSHAKE, frames.message()).await;
     let first = first.map_err(|_| Status::deadline_exceeded("no hello within 5 s"))??;
     let Some(NodeFirst::Hello(hello)) = first.map(node_first).transpose().map_err(malformed)? else {
         return Err(malformed("the first frame must be a hello"));
     };
     check_protocol(&hello)?;
-    let link = handle.link(&hello).await?;
-    let connection = link.attach(*hello, out).await?;
+    Ok((handle.link(&hello).await?, hello))
+}
+
+/// Reads a node's frames until the connection ends. Only the link holds the way out: when it hangs up,
+/// the stream ends and the node dials again.
+async fn serve(
+    handle: &CoordinatorHandle,
+    link: LinkHandle,
+    hello: Hello,
+    mut frames: Streaming<v1::NodeFrame>,
+    out: Outgoing,
+) {
+    let connection = match link.attach(hello, out.clone()).await {
+        Ok(connection) => connection,
+        Err(error) => return drop(out.try_send(Err(error.into()))),
+    };
+    drop(out);
     let mut closing = handle.closing();
-    let result = tokio::select! {
+    let ended = tokio::select! {
         result = read(&link, connection, &mut frames) => result,
         _ = closing.wait_for(|closing| *closing) => Ok(()),
     };
+    if let Err(status) = ended {
+        tracing::debug!(?link, %status, "the connection broke");
+    }
     link.detach(connection);
-    result
 }
 
 fn check_protocol(hello: &Hello) -> Result<(), Status> {

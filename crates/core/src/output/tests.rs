@@ -192,7 +192,7 @@ fn a_models_plan_brings_no_checks_that_the_team_file_does_not_have() {
     let team = |rule: &str| {
         let text =
             format!("name: t\nchecks: [make test]\n{rule}employees: [{{id: backend, description: d}}]\n");
-        crate::team::read("t.yaml", &text, "", &|_| Err(String::new())).unwrap().0
+        crate::team::read("t.yaml", &text, "", &|_| Err(String::new()), &[]).unwrap().0
     };
     let text =
         |check: &str| format!(r#"{{"sub_tasks":[{{"id":"a","description":"d","checks":["{check}"]}}]}}"#);

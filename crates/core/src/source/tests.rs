@@ -34,7 +34,7 @@ fn include(path: &str) -> Result<String, String> {
 }
 
 fn read_team(file: &str, text: &str) -> Reading<Team> {
-    team::read(file, text, "/srv/team", &include)
+    team::read(file, text, "/srv/team", &include, &[])
 }
 
 /// The team that plans are read with: back, front and test, of these types.

@@ -1,13 +1,15 @@
 //! A team file (or `role.yaml`) out of its text. Pure: what other files hold is asked of a function.
 //! The file is taken whole or refused whole (S2); what later versions follow is read with a warning.
 
+use std::collections::BTreeSet;
+
 use super::{
     Budget, CoordinatorSpec, Employee, Gate, Group, PlanChecks, Policy, Strategy, Team, backend,
     employee::{self, Layer, prompt},
 };
 use crate::{
     ids::{EmployeeId, ProjectId, TeamId},
-    source::{self, Choice, Findings, Reading, Spot, Value, shown},
+    source::{self, Choice, Findings, Node, Reading, Spot, Value, shown},
     text::INLINE_TEXT_LIMIT,
 };
 
@@ -42,11 +44,19 @@ const GATES: &Choice<Gate> = &[("end", Gate::End), ("each", Gate::Each)];
 const PLAN_CHECKS: &Choice<PlanChecks> = &[("refuse", PlanChecks::Refuse), ("allow", PlanChecks::Allow)];
 const POLICIES: &Choice<Policy> = &[("broadcast", Policy::Broadcast), ("lead", Policy::Lead)];
 
-/// Reads and checks a team file. `dir` stands for `${TEAM_DIR}`; `include` reads files named by `use:`.
+/// Reads and checks a team file. `dir` stands for `${TEAM_DIR}`; `include` reads files named by `use:`, and
+/// `definitions`: files that define an employee each by lying where definitions lie. Those that `use:` names
+/// too are read once.
 ///
 /// # Errors
 /// All findings, when any of them is an error.
-pub fn read(file_name: &str, text: &str, dir: &str, include: &Include<'_>) -> Reading<Team> {
+pub fn read(
+    file_name: &str,
+    text: &str,
+    dir: &str,
+    include: &Include<'_>,
+    definitions: &[&str],
+) -> Reading<Team> {
     let mut findings = Findings::new(file_name);
     let Some(tree) = source::parse(text, &mut findings) else { return findings.finish(None) };
     let root = Spot::root(&tree);
@@ -54,7 +64,8 @@ pub fn read(file_name: &str, text: &str, dir: &str, include: &Include<'_>) -> Re
         return findings.finish(None);
     }
     let name = name(&root, &mut findings);
-    let employees = employees(&root, dir, include, &mut findings);
+    let lying = lying(definitions);
+    let employees = employees(&root, &lying, dir, include, &mut findings);
     // Where an employee could not be read, nobody can say that a member is unknown.
     let complete = !findings.refused();
     let team = Team {
@@ -131,7 +142,23 @@ fn coordinator(root: &Spot<'_>, dir: &str, findings: &mut Findings) -> Coordinat
     own
 }
 
-fn employees(root: &Spot<'_>, dir: &str, include: &Include<'_>, findings: &mut Findings) -> Vec<Employee> {
+/// Each definition as if the team file listed `use: name`, with the name as the file of its findings.
+fn lying<'n>(definitions: &[&'n str]) -> Vec<(&'n str, Node)> {
+    let entry = |name: &&'n str| {
+        let quoted = serde_json::to_string(name).unwrap_or_default();
+        let tree = source::parse(&format!("use: {quoted}"), &mut Findings::new(name))?;
+        Some((*name, tree))
+    };
+    definitions.iter().filter_map(entry).collect()
+}
+
+fn employees(
+    root: &Spot<'_>,
+    lying: &[(&str, Node)],
+    dir: &str,
+    include: &Include<'_>,
+    findings: &mut Findings,
+) -> Vec<Employee> {
     let defaults = root.get("defaults").map(|spot| Layer::defaults(&spot, dir, findings)).unwrap_or_default();
     let spot = match (root.get("employees"), root.get("subagents")) {
         (Some(_), Some(second)) => {
@@ -142,23 +169,35 @@ fn employees(root: &Spot<'_>, dir: &str, include: &Include<'_>, findings: &mut F
             );
             return Vec::new();
         }
-        (None, None) => {
+        (None, None) if lying.is_empty() => {
             findings.error(&root.missing("employees"), "schema", "is missing: the list of employees");
             return Vec::new();
         }
+        (None, None) => *root,
         (Some(one), None) | (None, Some(one)) => one,
     };
-    let Value::List(_) = spot.node.value else {
+    let listed = root.get("employees").or_else(|| root.get("subagents"));
+    if listed.is_some() && !matches!(spot.node.value, Value::List(_)) {
         findings.error(&spot, "schema", format!("must be a list of employees, not {}", spot.node.noun()));
         return Vec::new();
-    };
+    }
     let mut found = Vec::new();
-    for item in spot.items() {
+    let mut used = BTreeSet::new();
+    for item in listed.iter().flat_map(Spot::items) {
+        used.extend(item.get("use").and_then(|path| path.some_text(&mut Findings::new(""))));
         if let Some(one) = employee::read(&item, &defaults, dir, include, findings) {
             found.push((one, item));
         }
     }
-    if spot.items().next().is_none() {
+    for (name, tree) in lying.iter().filter(|(name, _)| !used.contains(*name)) {
+        let mut inner = Findings::new(name);
+        let item = Spot::root(tree);
+        if let Some(one) = employee::read(&item, &defaults, dir, include, &mut inner) {
+            found.push((one, item));
+        }
+        findings.absorb(inner);
+    }
+    if found.is_empty() && !findings.refused() {
         findings.error(&spot, "schema", "a team has at least one employee");
     }
     employee::distinct(found.iter().map(|(one, item)| (one.id.as_str(), *item)), findings);

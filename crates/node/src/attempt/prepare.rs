@@ -4,7 +4,10 @@
 use std::{collections::BTreeMap, ffi::OsString, fs, path::PathBuf};
 
 use ensemble_agent::{ALLOWED, environment};
-use ensemble_core::{message::What, plan::WorktreeMode};
+use ensemble_core::{
+    message::{What, Work},
+    plan::WorktreeMode,
+};
 use ensemble_workspace::Worktree;
 
 use super::{Failure, Job, Performer, blocking};
@@ -32,7 +35,9 @@ impl Job {
         let dir = self.folder.work();
         let worktree = if self.has_files() {
             self.fetch().await?;
-            Some(self.check_out().await?)
+            let worktree = self.check_out().await?;
+            self.recall(&worktree).await;
+            Some(worktree)
         } else {
             None
         };
@@ -68,6 +73,26 @@ impl Job {
         let mirror = mirror.map_err(|trouble| failed(&trouble))?;
         let (path, base) = (self.folder.work(), self.stored.assign.base.clone());
         blocking(move || Ok(Worktree::create(&mirror, path, &base)?)).await.map_err(|error| failed(&error))
+    }
+
+    /// Shows the agent what the attempt before this one had. It helps and is not needed: a failure is told
+    /// and changes nothing.
+    async fn recall(&self, worktree: &Worktree) {
+        let What::Work(Work { previous: Some((name, commit)), .. }) = &self.stored.assign.what else {
+            return;
+        };
+        let (world, assign) = (&self.world, &self.stored.assign);
+        let fetched = world.mirrors.ensure(&world.dial, &assign.repository, assign.key.run, commit).await;
+        let (worktree, named, of) = (worktree.clone(), name.clone(), commit.clone());
+        let shown = match fetched {
+            Ok(()) => {
+                blocking(move || Ok(worktree.name_commit(&named, &of)?)).await.map_err(|e| e.to_string())
+            }
+            Err(trouble) => Err(trouble.to_string()),
+        };
+        if let Err(why) = shown {
+            tracing::warn!(name, why, "earlier work can't be shown to its next attempt");
+        }
     }
 
     fn context(&self) -> Option<String> {

@@ -80,6 +80,7 @@ impl Bench {
             context: r#"{"task":"api"}"#.to_owned(),
             worktree: None,
             outputs: Vec::new(),
+            previous: None,
         });
         self.assign(self.key("api", token), what)
     }

@@ -155,24 +155,6 @@ fn a_repository_may_be_made_by_many_at_once() {
 }
 
 #[test]
-fn locks_of_a_killed_process_are_broken_by_the_owner_of_the_refs_alone() {
-    let bench = Bench::new();
-    let (first, second) = two(&bench);
-    let repository = &bench.repository;
-    let branch = "refs/heads/ensemble/run";
-    repository.update_ref(branch, &first, &Expect::Absent).unwrap();
-    repository.update_ref(NAME, &first, &Expect::Absent).unwrap();
-    for name in [branch, NAME, "refs/heads/ensemble/other"] {
-        fs::write(repository.path().join(format!("{name}.lock")), "").unwrap();
-    }
-    assert_eq!(repository.break_locks(branch).unwrap(), 1);
-    assert_eq!(repository.break_locks("refs/ensemble/run").unwrap(), 1);
-    repository.update_ref(branch, &second, &Expect::At(first.clone())).unwrap();
-    repository.update_ref(NAME, &second, &Expect::At(first)).unwrap();
-    assert!(repository.path().join("refs/heads/ensemble/other.lock").exists());
-}
-
-#[test]
 fn an_old_lock_on_a_ref_of_ours_is_broken_and_one_of_the_users_never() {
     let bench = Bench::new();
     let (first, _) = two(&bench);

@@ -556,3 +556,16 @@ mod random {
         }
     }
 }
+
+#[test]
+fn earlier_work_has_a_name_that_the_agents_own_git_knows() {
+    let desk = Desk::new(&[("a", b"1\n")]);
+    let earlier = desk.bench.commit(&[&desk.base], &[("a", b"2\n")]);
+    desk.worktree.name_commit("refs/ensemble/run/task/1", &earlier).unwrap();
+    let shown = git(desk.path(), &["show", "refs/ensemble/run/task/1:a"]);
+    assert_eq!(shown.trim(), "2");
+    assert_eq!(desk.captured(&desk.capture(&[])), Vec::<String>::new(), "it changes nothing");
+    for bad in ["refs/../../x", "HEAD", "refs/a b"] {
+        assert!(desk.worktree.name_commit(bad, &earlier).is_err(), "{bad}");
+    }
+}
