@@ -2,6 +2,7 @@
 //! never renamed or given another meaning. What is told of a run is `core`'s view of it.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
 };
@@ -16,7 +17,11 @@ use ensemble_workspace::{FileChange, FileStatus};
 use serde_json::{Map, Value, json};
 
 use super::summary::advice;
-use crate::{error::Exit, tail::Rest, verbs::Build};
+use crate::{
+    error::Exit,
+    tail::Rest,
+    verbs::{Build, Health, Reclaimed, Verdict},
+};
 
 /// What became of the result in the user's repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,6 +128,41 @@ pub fn notice_object(state: &State, home: &Home) -> Value {
     map.insert("brought_home".to_owned(), json!(home.branch));
     map.insert("next".to_owned(), json!(advice(state, Some(home))));
     object
+}
+
+/// What `prune` did, or would do.
+#[must_use]
+pub fn prune_object(
+    dry_run: bool,
+    verdicts: &BTreeMap<RunId, Verdict>,
+    reclaimed: &Reclaimed,
+    left: &[PathBuf],
+) -> Value {
+    let run = |(run, verdict): (&RunId, &Verdict)| {
+        json!({ "id": run, "verdict": verdict.word(), "why": verdict.to_string() })
+    };
+    let Reclaimed { facts, refs, logs, log_bytes, nodes, blobs } = reclaimed;
+    json!({
+        "dry_run": dry_run,
+        "runs": verdicts.iter().map(run).collect::<Vec<_>>(),
+        "reclaimed": {
+            "facts": facts, "blobs": blobs.blobs, "logs": logs, "refs": refs + nodes.refs,
+            "working_copies": nodes.attempts, "mirrors": nodes.mirrors,
+            "bytes": log_bytes + nodes.bytes + blobs.bytes,
+        },
+        "busy_nodes": nodes.busy,
+        "not_reclaimed": left,
+    })
+}
+
+/// What `doctor` found.
+#[must_use]
+pub fn doctor_object(findings: &[crate::verbs::Finding]) -> Value {
+    let one = |one: &crate::verbs::Finding| {
+        json!({ "name": one.name, "health": one.health.word(), "detail": one.detail, "remedy": one.remedy })
+    };
+    let good = findings.iter().all(|one| one.health != Health::Bad);
+    json!({ "good": good, "findings": findings.iter().map(one).collect::<Vec<_>>() })
 }
 
 /// A fact in `events`: its envelope, then its own fields.

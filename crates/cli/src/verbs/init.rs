@@ -10,7 +10,7 @@ use std::{
 };
 
 use ensemble_core::ids::ProjectId;
-pub use look::Build;
+pub use look::{Build, on_path};
 use look::Found;
 
 use crate::{

@@ -23,7 +23,9 @@ mod watch;
 
 use std::future::Future;
 
+pub use doctor::{Finding, Health};
 pub use init::Build;
+pub use prune::{Reclaimed, Verdict};
 
 use crate::{
     args::Verb,
