@@ -11,23 +11,21 @@ const HOLD: &str = "until test -e \"$TEAM/go\"; do sleep 0.05; done\nwork\n";
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A world with a run of `quick` and `held` that goes on in a process of its own, with its id and that
-/// process.
-fn detached() -> (World, Team, Plan, String, u32) {
+/// A world with a run of `quick` and `held` that goes on in a process of its own, with its id.
+fn detached() -> (World, Team, Plan, String) {
     let world = World::new();
     let (team, plan) = (Team::of(2), Plan::new().task("quick", &[]).task("held", &["quick"]).doing(HOLD));
     world.set_up(&team, &plan);
     let answer = world.run(&["--detach"]).expect(0).json();
-    let pid = u32::try_from(answer["pid"].as_u64().unwrap()).unwrap();
-    let run = answer["id"].as_str().unwrap().to_owned();
-    assert!(fs::metadata(answer["log"].as_str().unwrap()).is_ok(), "{answer}");
-    (world, team, plan, run, pid)
+    let text = |key: &str| answer[key].as_str().unwrap_or_default().to_owned();
+    let run = text("id");
+    assert!(fs::metadata(text("log")).is_ok(), "{answer}");
+    (world, team, plan, run)
 }
 
 fn health<'v>(doctor: &'v Value, name: &str) -> &'v str {
-    let findings = doctor["findings"].as_array().unwrap();
-    let found = findings.iter().find(|one| one["name"] == name);
-    found.unwrap_or_else(|| panic!("no {name} in {doctor:#}"))["health"].as_str().unwrap()
+    let found = doctor["findings"].as_array().and_then(|all| all.iter().find(|one| one["name"] == name));
+    found.and_then(|one| one["health"].as_str()).unwrap_or_else(|| panic!("no {name} in {doctor:#}"))
 }
 
 /// `init` in a folder that is no repository, then the run that it names, with `--init`; a second `init`
@@ -63,7 +61,7 @@ fn a_new_project_runs_at_once() {
 /// A detached run outlives the command that started it; `watch`, `wait`, `logs` and `report` reach it.
 #[test]
 fn a_detached_run_is_followed_to_its_end() {
-    let (world, team, plan, run, pid) = detached();
+    let (world, team, plan, run) = detached();
     let _ = world.ensemble(&["wait", &run, "--timeout", "200ms"]).expect(3).saying("still goes on");
     let listed = world.ps();
     assert_eq!(listed[0]["state"], "running", "{listed:#?}");
@@ -78,7 +76,6 @@ fn a_detached_run_is_followed_to_its_end() {
     let watched: Finished = Started::wait(watching, SOON).expect(0).saying("merged held");
     assert!(watched.says("delivered"), "{watched}");
     world.nobody_left(&[]);
-    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
     world.evidence(&run).delivered(&team, &plan);
 
     // Afterwards the same verbs tell it again.
@@ -93,8 +90,10 @@ fn a_detached_run_is_followed_to_its_end() {
 /// A detached run is stopped from elsewhere, and `wait` ends as it does.
 #[test]
 fn a_detached_run_is_stopped() {
-    let (world, _, _, run, _) = detached();
-    within(SOON, "the agent", || world.agents().iter().any(|line| line.starts_with("start held")).then_some(()));
+    let (world, _, _, run) = detached();
+    within(SOON, "the agent", || {
+        world.agents().iter().any(|line| line.starts_with("start held")).then_some(())
+    });
     let _ = world.ensemble(&["stop", &run]).expect(0);
     let _ = world.ensemble(&["wait", &run]).expect(1).saying("stopped");
     world.nobody_left(&[]);
@@ -110,7 +109,7 @@ fn a_detached_run_that_can_not_start_says_why() {
     assert!(world.ps().is_empty());
 }
 
-/// `diff` shows the run and one task; `git apply` takes it.
+/// `diff` shows what the whole run changed, or one task, or only figures.
 #[test]
 fn a_diff_is_the_work_of_the_run_or_of_a_task() {
     let world = World::new();
@@ -169,8 +168,9 @@ fn what_is_over_and_taken_is_forgotten() {
     world.set_up(&Team::of(1), &Plan::new().task("one", &[]));
     let taken = world.run(&[]).expect(0).run();
     world.git.run(&["merge", "-q", &format!("ensemble/{taken}")]);
+    world.set_up(&Team::of(1), &Plan::new().task("other", &[]));
     let untaken = world.run(&[]).expect(0).run();
-    world.set_up(&Team::of(1), &Plan::new().task("one", &[]).doing("exit 1").task("two", &["one"]));
+    world.set_up(&Team::of(1), &Plan::new().task("bad", &[]).doing("exit 1").task("two", &["bad"]));
     let failed = world.run(&[]).expect(1).run();
 
     let verdict = |answer: &Value, run: &str| {
@@ -190,14 +190,14 @@ fn what_is_over_and_taken_is_forgotten() {
     let left: Vec<Value> = world.ps();
     assert_eq!(left.len(), 1, "{left:#?}");
     assert_eq!(left[0]["id"], untaken.as_str());
-    assert!(world.ensemble(&["diff", &untaken]).expect(0).says("work/one.txt"));
+    assert!(world.ensemble(&["diff", &untaken]).expect(0).says("work/other.txt"));
     let _ = world.ensemble(&["show", &taken]).expect(2).saying("no run");
 
     let gone = world.ensemble(&["prune", "--older-than", "0s", "--untaken"]).expect(0);
     assert!(gone.says("lost with it"), "{gone}");
     assert!(world.ps().is_empty());
     // The user's own branches are as they were, and the next run works.
-    assert!(world.git.text(&format!("ensemble/{untaken}"), "work/one.txt").is_some());
+    assert!(world.git.text(&format!("ensemble/{untaken}"), "work/other.txt").is_some());
     world.set_up(&Team::of(1), &Plan::new().task("three", &[]));
     let _ = world.run(&[]).expect(0);
 }
@@ -205,8 +205,10 @@ fn what_is_over_and_taken_is_forgotten() {
 /// Nothing of a run that goes on is touched.
 #[test]
 fn what_goes_on_is_not_forgotten() {
-    let (world, team, plan, run, _) = detached();
-    within(SOON, "the agent", || world.agents().iter().any(|line| line.starts_with("start held")).then_some(()));
+    let (world, team, plan, run) = detached();
+    within(SOON, "the agent", || {
+        world.agents().iter().any(|line| line.starts_with("start held")).then_some(())
+    });
     let answer = world.ensemble(&["prune", "--older-than", "0s", "--untaken", "-o", "json"]).expect(0).json();
     assert_eq!(answer["runs"][0]["verdict"], "owned", "{answer:#}");
     world.beside_team("go", "");

@@ -5,12 +5,7 @@ use std::{env, path::Path};
 
 use ensemble_core::source::{self, Findings, Reading, Spot, Value};
 
-use crate::{
-    error::Error,
-    files,
-    notify::Notify,
-    paths::Environment,
-};
+use crate::{error::Error, files, notify::Notify, paths::Environment};
 
 /// Beats the key `notify`.
 const NOTIFY: &str = "ENSEMBLE_NOTIFY";

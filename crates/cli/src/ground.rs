@@ -23,8 +23,9 @@ pub fn find_or_make(dir: &Path, init: bool) -> Result<UserRepository, Error> {
     match UserRepository::discover(dir) {
         Err(Git::NotARepository { .. }) if init || asked(dir) => {
             fs::create_dir_all(dir).doing_to("make the folder", dir)?;
-            make(dir, "Begin\n", false)
-                .map_err(|error| Error::broken(format!("can't make a repository in {}: {error}", dir.display())))?;
+            make(dir, "Begin\n", false).map_err(|error| {
+                Error::broken(format!("can't make a repository in {}: {error}", dir.display()))
+            })?;
             output::say(&format!("made a repository with an empty first commit in {}", dir.display()));
             Ok(UserRepository::discover(dir)?)
         }

@@ -238,7 +238,12 @@ impl Journal {
     ///
     /// # Errors
     /// Those of the database, [`Error::Io`]. Repeating is safe.
-    pub async fn sweep_blobs(&self, without: &[Stream], age: Duration, dry_run: bool) -> Result<Swept, Error> {
+    pub async fn sweep_blobs(
+        &self,
+        without: &[Stream],
+        age: Duration,
+        dry_run: bool,
+    ) -> Result<Swept, Error> {
         let mut named = BTreeSet::new();
         for info in self.streams().await? {
             let mut after = if without.contains(&info.stream) { info.last } else { Seq(0) };

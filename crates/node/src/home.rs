@@ -151,7 +151,8 @@ impl Held {
         let (mut free, mut taken) = (Vec::new(), 0);
         for entry in entries {
             let path = entry.doing_to("list", &nodes)?.path();
-            if path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name.parse::<u32>().is_err()) {
+            if path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name.parse::<u32>().is_err())
+            {
                 continue;
             }
             match Self::take(path)? {

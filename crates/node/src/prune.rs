@@ -104,8 +104,10 @@ fn mirror(
         return Ok(());
     }
     let mirror = Repository::open_or_create(path)?;
-    let (going, staying): (Vec<_>, Vec<_>) =
-        mirror.refs("refs/")?.into_iter().partition(|(name, _)| run_of(name).is_some_and(|run| gone.contains(&run)));
+    let (going, staying): (Vec<_>, Vec<_>) = mirror
+        .refs("refs/")?
+        .into_iter()
+        .partition(|(name, _)| run_of(name).is_some_and(|run| gone.contains(&run)));
     pruned.refs += going.len() as u64;
     let whole = unused && staying.is_empty() && !going.is_empty();
     if whole {

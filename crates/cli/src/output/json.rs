@@ -138,9 +138,7 @@ pub fn prune_object(
     reclaimed: &Reclaimed,
     left: &[PathBuf],
 ) -> Value {
-    let run = |(run, verdict): (&RunId, &Verdict)| {
-        json!({ "id": run, "verdict": verdict.word(), "why": verdict.to_string() })
-    };
+    let run = |(run, verdict): (&RunId, &Verdict)| json!({ "id": run, "verdict": verdict.word(), "why": verdict.to_string() });
     let Reclaimed { facts, refs, logs, log_bytes, nodes, blobs } = reclaimed;
     json!({
         "dry_run": dry_run,
@@ -158,9 +156,7 @@ pub fn prune_object(
 /// What `doctor` found.
 #[must_use]
 pub fn doctor_object(findings: &[crate::verbs::Finding]) -> Value {
-    let one = |one: &crate::verbs::Finding| {
-        json!({ "name": one.name, "health": one.health.word(), "detail": one.detail, "remedy": one.remedy })
-    };
+    let one = |one: &crate::verbs::Finding| json!({ "name": one.name, "health": one.health.word(), "detail": one.detail, "remedy": one.remedy });
     let good = findings.iter().all(|one| one.health != Health::Bad);
     json!({ "good": good, "findings": findings.iter().map(one).collect::<Vec<_>>() })
 }

@@ -12,7 +12,8 @@ mod text;
 use std::io::{self, IsTerminal, Write};
 
 pub use json::{
-    Home, check_object, detached_object, diff_object, doctor_object, event_object, init_object, notice_object, plan_object, prune_object, ps_object, run_object, wait_object,
+    Home, check_object, detached_object, diff_object, doctor_object, event_object, init_object,
+    notice_object, plan_object, prune_object, ps_object, run_object, wait_object,
 };
 pub use lines::Narrator;
 pub use progress::Screen;

@@ -174,9 +174,8 @@ pub fn report(state: &State, tally: &Tally, standing: &Standing, summaries: &[St
     lines.extend(run_checks(state));
     lines.extend(section("Open", &open(state), "Nothing."));
     lines.extend(section("Git", &git(state, standing), "Nothing was begun."));
-    let next: Vec<String> =
-        advice(state, None).into_iter().map(|command| format!("`{command}`")).collect();
-    lines.extend(section("How to take it over", &next, "It is over; there is nothing to do."));
+    let next: Vec<String> = advice(state, None).into_iter().map(|command| format!("`{command}`")).collect();
+    lines.extend(section("What to do now", &next, "Nothing."));
     lines.join("\n") + "\n"
 }
 
@@ -194,7 +193,12 @@ fn figures(state: &State, tally: &Tally) -> Vec<String> {
     let (tasks, length) = (state.tasks.len(), state.changed_ms.saturating_sub(state.began_ms));
     let mut lines = vec![
         format!("- {} of {tasks} tasks delivered in {}", state.counts.success, duration(length)),
-        format!("- {}, {} not done, {} lost", count(whole.attempts as usize, "attempt"), whole.not_done, whole.lost),
+        format!(
+            "- {}, {} not done, {} lost",
+            count(whole.attempts as usize, "attempt"),
+            whole.not_done,
+            whole.lost
+        ),
         format!("- checks: {} passed, {} failed", whole.checks_passed, whole.checks_failed),
     ];
     if whole.tokens > 0 {
@@ -231,8 +235,11 @@ fn employees(state: &State, tally: &Tally) -> Vec<String> {
 fn task_lines(state: &State, task: &Task, one: Figures, summary: &str) -> Vec<String> {
     let id = &task.spec.id;
     let mut lines = vec![String::new(), format!("### {id}: {}", one_line(task.spec.label())), String::new()];
-    let employee = task.employee.as_ref().map_or_else(|| "nobody".to_owned(), ToString::to_string);
-    lines.push(format!("- {} by {employee}, {}", task.state.word(), count(one.attempts as usize, "attempt")));
+    let tried = task
+        .employee
+        .as_ref()
+        .map(|employee| format!(" by {employee}, {}", count(one.attempts as usize, "attempt")));
+    lines.push(format!("- {}{}", task.state.word(), tried.unwrap_or_default()));
     if let Some(delivered) = &task.delivered {
         lines.push(match &delivered.merged {
             Some(commit) => format!("- {} in {}", changes(&delivered.changes), short(commit)),
@@ -247,7 +254,11 @@ fn task_lines(state: &State, task: &Task, one: Figures, summary: &str) -> Vec<St
         lines.push(format!("- checks: {} passed, {} failed", one.checks_passed, one.checks_failed));
     }
     if let Some(why) = &task.why {
-        lines.push(format!("- {}; see `ensemble logs {} {id}`", one_line(&why.to_string()), state.run));
+        let logs = match one.attempts {
+            0 => String::new(),
+            _ => format!("; see `ensemble logs {} {id}`", state.run),
+        };
+        lines.push(format!("- {}{logs}", one_line(&why.to_string())));
     }
     if !summary.trim().is_empty() {
         lines.push(String::new());
@@ -266,22 +277,29 @@ fn run_checks(state: &State) -> Vec<String> {
         _ if state.state() == ensemble_core::run::state::RunState::Delivered => "passed",
         _ => "not passed",
     };
-    commands.iter().enumerate().map(|(place, command)| format!("- `{}`: {}", one_line(command), word(place))).collect()
+    commands
+        .iter()
+        .enumerate()
+        .map(|(place, command)| format!("- `{}`: {}", one_line(command), word(place)))
+        .collect()
 }
 
 fn git(state: &State, standing: &Standing) -> Vec<String> {
     let Some(submitted) = &state.submitted else { return Vec::new() };
     let mut lines = vec![format!("base: {}", submitted.base)];
     if let Some(head) = &state.head {
-        let merged = state.tasks.iter().filter(|task| {
-            task.delivered.as_ref().is_some_and(|delivered| delivered.merged.is_some())
-        });
+        let merged = state
+            .tasks
+            .iter()
+            .filter(|task| task.delivered.as_ref().is_some_and(|delivered| delivered.merged.is_some()));
         lines.push(format!("result: {head} ({} merged)", count(merged.count(), "task")));
     }
     let branch = state.branch();
     lines.push(match standing.at_home {
         Some(true) => format!("branch `{branch}` stands at the result"),
-        Some(false) => format!("branch `{branch}` does not stand at the result: `ensemble fetch {}`", state.run),
+        Some(false) => {
+            format!("branch `{branch}` does not stand at the result: `ensemble fetch {}`", state.run)
+        }
         None => format!("branch `{branch}`: no repository is known here"),
     });
     if !standing.taken_by.is_empty() {

@@ -83,7 +83,7 @@ pub fn show(state: &State, pid: Option<u32>) -> Vec<String> {
     lines.push(format!("branch: {}", state.branch()));
     match pid {
         Some(pid) => {
-            lines.push(format!("process {pid} works on it; watch it with `ensemble events {run} --follow`"));
+            lines.push(format!("process {pid} works on it; watch it with `ensemble watch {run}`"));
         }
         None => lines.extend(section("next", advice(state, None))),
     }

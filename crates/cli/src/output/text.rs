@@ -105,7 +105,10 @@ mod tests {
 
     #[test]
     fn sizes_read_well_at_every_length() {
-        assert_eq!([0, 1023, 1536, 5 << 20, u64::MAX].map(bytes), ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "16777215.9 TiB"]);
+        assert_eq!(
+            [0, 1023, 1536, 5 << 20, u64::MAX].map(bytes),
+            ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "16777215.9 TiB"]
+        );
     }
 
     #[test]

@@ -43,7 +43,8 @@ pub async fn diff(args: &Diff) -> Result<Exit, Error> {
     let text = if args.stat { None } else { Some(repository.diff_text(&span.base, &span.commit, LIMIT)?) };
     match (args.output.format, text) {
         (Format::Json, text) => {
-            let object = output::diff_object(run, args.task.as_deref(), (&span.base, &span.commit), &files, text);
+            let object =
+                output::diff_object(run, args.task.as_deref(), (&span.base, &span.commit), &files, text);
             output::result(&object.to_string())?;
         }
         // Agents wrote what stands in it; a terminal is not steered by that.
@@ -115,8 +116,7 @@ mod tests {
             removed: 0,
             binary,
         };
-        let files =
-            [file("a.txt", FileStatus::Added, false), file("logo.png", FileStatus::Modified, true)];
+        let files = [file("a.txt", FileStatus::Added, false), file("logo.png", FileStatus::Modified, true)];
         assert_eq!(stat(&files), ["A  a.txt     +12 −0", "M  logo.png  binary", "2 files, +12 −0"]);
     }
 }

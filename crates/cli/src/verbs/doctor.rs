@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn only_what_stops_every_run_ends_with_1() {
-        let mut findings = vec![Finding::good("git", "git 2.47"), Finding::warning("agents", "none", "name one")];
+        let mut findings =
+            vec![Finding::good("git", "git 2.47"), Finding::warning("agents", "none", "name one")];
         assert_eq!(exit(&findings), Exit::Good);
         assert_eq!(lines(&findings), ["ok       git     git 2.47", "warning  agents  none; name one"]);
         findings.push(Finding::bad("data", "read-only", "use another"));

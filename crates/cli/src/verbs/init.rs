@@ -10,8 +10,8 @@ use std::{
 };
 
 use ensemble_core::ids::ProjectId;
-pub use look::{Build, on_path};
 use look::Found;
+pub use look::{Build, on_path};
 
 use crate::{
     args::{Format, Init},
@@ -42,7 +42,9 @@ pub fn init(args: &Init) -> Result<Exit, Error> {
     let name = name.map_or_else(|| NAME.to_owned(), |name| name.to_string());
     let written = write(dir, &name, &found)?;
     match args.output.format {
-        Format::Json => output::result(&output::init_object(dir, &written, &found.what, &found.agents).to_string())?,
+        Format::Json => {
+            output::result(&output::init_object(dir, &written, &found.what, &found.agents).to_string())?
+        }
         Format::Table => output::result(&lines(dir, &written, &found).join("\n"))?,
     }
     Ok(Exit::Good)
@@ -85,10 +87,13 @@ fn lines(dir: &Path, written: &[PathBuf], found: &Found) -> Vec<String> {
     for agent in &found.agents {
         lines.push(format!("{agent} is on your PATH: team.yaml has an employee for it, commented out"));
     }
-    let (plan, at) = (dir.join(".ensemble/plan.yaml"), match dir {
-        dir if dir == Path::new(".") => String::new(),
-        dir => format!(" --repo {}", dir.display()),
-    });
+    let (plan, at) = (
+        dir.join(".ensemble/plan.yaml"),
+        match dir {
+            dir if dir == Path::new(".") => String::new(),
+            dir => format!(" --repo {}", dir.display()),
+        },
+    );
     lines.push("next:".to_owned());
     lines.push(format!("  ensemble run --plan {}{at}", plan.strip_prefix(".").unwrap_or(&plan).display()));
     lines

@@ -114,7 +114,12 @@ async fn choose(
 }
 
 /// The journal goes last: whatever interrupts this, the run is still known and the rest can be repeated.
-async fn reclaim(data: &Path, journal: &Journal, going: Vec<Going>, dry_run: bool) -> Result<Reclaimed, Error> {
+async fn reclaim(
+    data: &Path,
+    journal: &Journal,
+    going: Vec<Going>,
+    dry_run: bool,
+) -> Result<Reclaimed, Error> {
     let mut reclaimed = Reclaimed::default();
     let gone: BTreeSet<RunId> = going.iter().map(|one| one.state.run).collect();
     for one in &going {
@@ -215,7 +220,9 @@ fn lines(
     if nodes.busy > 0 {
         lines.push(format!("{} nodes of living processes were not looked at", nodes.busy));
     }
-    lines.push("not given back: the journal's file keeps its length, what is free in it is used again".to_owned());
+    lines.push(
+        "not given back: the journal's file keeps its length, what is free in it is used again".to_owned(),
+    );
     lines.extend(left.iter().map(|path| {
         let path = path.display();
         format!("not given back: objects in {path}; `git -C {path} gc` takes those that no ref needs")

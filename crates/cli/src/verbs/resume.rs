@@ -36,7 +36,7 @@ pub async fn resume(args: &Resume) -> Result<Exit, Error> {
     if let Some(owner) = existing.owner()? {
         return Err(Error::usage(
             format!("process {} works on run {run}", owner.pid),
-            format!("watch it with `ensemble events {run} --follow`"),
+            format!("watch it with `ensemble watch {run}`"),
         ));
     }
     if existing.state.ended.is_some() {

@@ -43,7 +43,11 @@ pub async fn run(args: &Run) -> Result<Exit, Error> {
     let base = earlier::base(&args.base, &repository, &data).await?;
     let order = Order::read(&Run { base, ..args.clone() })?;
     let run = args.detached_as.unwrap_or_else(new_run);
-    if args.detach { detach::start(args, &order, run).await } else { carry_out(order, args.output.format, run).await }
+    if args.detach {
+        detach::start(args, &order, run).await
+    } else {
+        carry_out(order, args.output.format, run).await
+    }
 }
 
 /// Carries out an order.

@@ -20,7 +20,7 @@ use nix::{
 };
 
 use super::Finding;
-use crate::{args::Place, error::Error, output, paths, runs};
+use crate::{args::Place, error::Error, kept, output, paths, runs};
 
 /// Free space below which a run may soon be held up.
 const LITTLE: u64 = 1024 * 1024 * 1024;
@@ -43,7 +43,9 @@ const REMOTE: [(i64, &str); 6] = [
 pub async fn look(place: &Place) -> Vec<Finding> {
     let data = match paths::data_of(place) {
         Ok(data) => data,
-        Err(error) => return vec![Finding::bad("data directory", error.to_string(), "name one with --data DIR")],
+        Err(error) => {
+            return vec![Finding::bad("data directory", error.to_string(), "name one with --data DIR")];
+        }
     };
     let mut findings = vec![writable(&data)];
     // What is not made yet will lie where its nearest ancestor lies.
@@ -54,6 +56,7 @@ pub async fn look(place: &Place) -> Vec<Finding> {
     if data.is_dir() {
         findings.extend(journal(&data).await);
         findings.push(sockets(&data));
+        findings.push(locks(&data));
         findings.push(attempts(&data));
     }
     findings
@@ -68,9 +71,11 @@ fn writable(data: &Path) -> Finding {
     match tempfile::tempfile_in(there) {
         Ok(_) if there == data => Finding::good(NAME, shown.to_string()),
         Ok(_) => Finding::good(NAME, format!("{shown}, made by the first run")),
-        Err(error) => {
-            Finding::bad(NAME, format!("{} can't be written: {error}", there.display()), "name another with --data DIR")
-        }
+        Err(error) => Finding::bad(
+            NAME,
+            format!("{} can't be written: {error}", there.display()),
+            "name another with --data DIR",
+        ),
     }
 }
 
@@ -83,7 +88,9 @@ fn file_system(found: Option<Statfs>) -> Finding {
         Some((_, "FUSE" | "9P")) => {
             Finding::warning(NAME, "FUSE or 9P: its locks may not reach the disk", "prefer a local disk")
         }
-        Some((_, name)) => Finding::bad(NAME, format!("{name} has no safe locks"), "use a local disk: --data DIR"),
+        Some((_, name)) => {
+            Finding::bad(NAME, format!("{name} has no safe locks"), "use a local disk: --data DIR")
+        }
         None => Finding::good(NAME, format!("local (type {number:#x})")),
     }
 }
@@ -114,7 +121,11 @@ async fn journal(data: &Path) -> Vec<Finding> {
         Ok((all, left)) if left.is_empty() => vec![Finding::good("journal", format!("{all} runs"))],
         Ok((all, left)) => vec![
             Finding::good("journal", format!("{all} runs")),
-            Finding::warning("runs", format!("nobody works on {}", left.join(", ")), "`ensemble resume RUN` goes on"),
+            Finding::warning(
+                "runs",
+                format!("nobody works on {}", left.join(", ")),
+                "`ensemble resume RUN` goes on",
+            ),
         ],
         Err(error) => vec![Finding::bad("journal", error.to_string(), "")],
     }
@@ -137,12 +148,35 @@ async fn unfinished(data: &Path, journal: &Journal) -> Result<(usize, Vec<String
 fn sockets(data: &Path) -> Finding {
     let gone = entries(&data.join("sock")).into_iter().filter(|path| {
         let pid = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_suffix(".sock"));
-        pid.and_then(|pid| pid.parse().ok()).is_some_and(|pid| kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH))
+        pid.and_then(|pid| pid.parse().ok())
+            .is_some_and(|pid| kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH))
     });
     match gone.count() {
         0 => Finding::good("sockets", "none is left over"),
-        many => Finding::warning("sockets", format!("{many} of processes that are gone"), "the next run removes them"),
+        many => Finding::warning(
+            "sockets",
+            format!("{many} of processes that are gone"),
+            "the next run removes them",
+        ),
     }
+}
+
+/// Locks on refs. An update takes milliseconds, so one that is seen was most likely left by a process that
+/// was killed; who owns the run next removes it.
+fn locks(data: &Path) -> Finding {
+    let repositories = entries(&kept::folder(data));
+    match repositories.iter().map(|path| count_locks(&path.join("refs"))).sum::<usize>() {
+        0 => Finding::good("locks", "none is left over"),
+        many => Finding::warning("locks", format!("{many} on refs"), "`ensemble resume` removes a run's"),
+    }
+}
+
+fn count_locks(folder: &Path) -> usize {
+    let count = |path: PathBuf| match path.is_dir() {
+        true => count_locks(&path),
+        false => usize::from(path.extension() == Some(OsStr::new("lock"))),
+    };
+    entries(folder).into_iter().map(count).sum()
 }
 
 /// Working copies below nodes that no process holds.
@@ -191,12 +225,13 @@ mod tests {
         fs::create_dir_all(data.join("sock")).unwrap();
         // No process has the highest number that there is.
         fs::write(data.join("sock/2147483647.sock"), "").unwrap();
+        let refs = data.join("repositories/shop.git/refs/heads/ensemble");
+        fs::create_dir_all(&refs).unwrap();
+        fs::write(refs.join("run.lock"), "").unwrap();
         let healths = found(data).await;
-        for expected in [
-            ("journal", Health::Good),
-            ("sockets", Health::Warning),
-            ("working copies", Health::Warning),
-        ] {
+        for expected in
+            [("journal", Health::Good), ("sockets", Health::Warning), ("locks", Health::Warning), ("working copies", Health::Warning)]
+        {
             assert!(healths.contains(&expected), "{expected:?} in {healths:?}");
         }
         fs::write(data.join("journal.db"), vec![7; 8192]).unwrap();

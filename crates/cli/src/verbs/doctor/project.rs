@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeSet,
+    env,
     ffi::OsStr,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -11,7 +12,7 @@ use std::{
 use ensemble_core::team::{Backend, Team};
 use ensemble_workspace::UserRepository;
 
-use super::{Finding, super::init};
+use super::{super::init, Finding};
 use crate::{args::Place, config::Config, error::Error, files, paths};
 
 /// All findings.
@@ -70,7 +71,9 @@ fn repository_of(repository: &UserRepository) -> Finding {
     let shown = repository.path().display();
     match (repository.is_shallow(), repository.uncommitted()) {
         (Err(error), _) | (_, Err(error)) => Finding::bad(NAME, format!("{shown}: {error}"), ""),
-        (Ok(true), _) => Finding::bad(NAME, format!("{shown} lacks older history"), "`git fetch --unshallow`"),
+        (Ok(true), _) => {
+            Finding::bad(NAME, format!("{shown} lacks older history"), "`git fetch --unshallow`")
+        }
         (Ok(false), Ok(0)) => Finding::good(NAME, shown.to_string()),
         (Ok(false), Ok(many)) => {
             let detail = format!("{shown}: {many} files have changes that are not committed");
@@ -115,13 +118,21 @@ fn back_ends(team: &Team, path: Option<&OsStr>) -> Vec<Finding> {
             ));
             continue;
         };
+        // Left out without a word at run time, which an agent tells much later.
+        let unset = exec.pass_env.iter().filter(|name| env::var_os(name).is_none());
+        findings.extend(unset.map(|name| {
+            let detail = format!("{name} of employee {} is not set", one.id);
+            Finding::warning(NAME, detail, "set it, or take it out of `pass_env`")
+        }));
         let Some(program) = exec.command.first().filter(|program| seen.insert((*program).clone())) else {
             continue;
         };
         let own = exec.env.get("PATH").map(OsStr::new);
         findings.push(match locate(program, own.or(path)) {
             Spot::There(at) => Finding::good(NAME, format!("{program} is {}", at.display())),
-            Spot::InWorkingCopy => Finding::good(NAME, format!("{program} is looked for in the working copy")),
+            Spot::InWorkingCopy => {
+                Finding::good(NAME, format!("{program} is looked for in the working copy"))
+            }
             Spot::Nowhere => Finding::bad(
                 NAME,
                 format!("{program} of employee {} is not there", one.id),

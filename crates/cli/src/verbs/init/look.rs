@@ -139,9 +139,9 @@ fn make(_: &Path, text: &str) -> Option<(&'static str, String)> {
 /// Why a tool would not run as a check here.
 fn problem(tool: &str, path: Option<&OsStr>) -> Option<String> {
     let Some(found) = on_path(tool, path) else { return Some(format!("{tool} is not on your PATH")) };
-    let is_proxy = fs::canonicalize(found)
-        .is_ok_and(|file| file.file_stem() == Some(OsStr::new("rustup")));
-    is_proxy.then(|| "rustup's cargo finds no toolchain in an empty HOME: set RUSTUP_HOME before it".to_owned())
+    let is_proxy = fs::canonicalize(found).is_ok_and(|file| file.file_stem() == Some(OsStr::new("rustup")));
+    is_proxy
+        .then(|| "rustup's cargo finds no toolchain in an empty HOME: set RUSTUP_HOME before it".to_owned())
 }
 
 /// Where a program lies, if `path` has it.

@@ -50,7 +50,8 @@ impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         if let Some(result) = &self.result {
-            let where_ = if self.unknown { "no repository is known here" } else { "in none of your branches" };
+            let where_ =
+                if self.unknown { "no repository is known here" } else { "in none of your branches" };
             parts.push(format!("its result {} is {where_}", &result.as_str()[..12]));
         }
         match self.attempts {

@@ -40,7 +40,10 @@ pub fn log(data: &Path, run: RunId) -> PathBuf {
 /// When it can't be started, or ends before that.
 pub async fn start(args: &Run, order: &Order, run: RunId) -> Result<Exit, Error> {
     if args.plan.as_deref() == Some(Path::new("-")) {
-        return Err(Error::usage("a detached run can't read its plan from standard input", "write it to a file"));
+        return Err(Error::usage(
+            "a detached run can't read its plan from standard input",
+            "write it to a file",
+        ));
     }
     let mut signals = Signals::new()?;
     let journal = Journal::open(&order.data)?;
@@ -117,7 +120,8 @@ mod tests {
         let run = RunId::from_parts(1, 1);
         let given = ["run", "--plan", "p.yaml", "--detach", "--", "--detach"].map(OsString::from).to_vec();
         let id = run.to_string();
-        let expected = ["run", "--plan", "p.yaml", "--detached-as", &id, "--", "--detach"].map(OsString::from);
+        let expected =
+            ["run", "--plan", "p.yaml", "--detached-as", &id, "--", "--detach"].map(OsString::from);
         assert_eq!(words(given, run), expected);
     }
 }
