@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         ("helpers_may_finish_their_last_words", helpers_may_finish_their_last_words),
         ("respawning_children_do_not_win", respawning_children_do_not_win),
         ("time_is_limited", time_is_limited),
+        ("an_agent_that_stops_its_keeper_is_ended_in_time", an_agent_that_stops_its_keeper),
         ("an_agent_may_tidy_up_when_it_is_cancelled", an_agent_may_tidy_up_when_it_is_cancelled),
         ("a_stopped_agent_hears_that_it_shall_end", a_stopped_agent_hears_that_it_shall_end),
         ("a_wish_to_kill_does_not_wait_for_grace", a_wish_to_kill_does_not_wait_for_grace),
@@ -297,6 +298,17 @@ fn time_is_limited(cgroup: bool) {
         "TERM was trapped, so grace passed: {:?}",
         end.duration
     );
+    assert!(end.duration < Duration::from_secs(5), "{:?}", end.duration);
+    bench.assert_nothing_left();
+}
+
+fn an_agent_that_stops_its_keeper(cgroup: bool) {
+    let bench = Bench::new(cgroup);
+    let mut turn = bench.sh("kill -STOP $PPID; sleep 60");
+    turn.time_limit = Duration::from_millis(300);
+    turn.grace = Duration::from_millis(200);
+    let end = finish(turn);
+    assert_eq!(end.exit, Exit::TimedOut);
     assert!(end.duration < Duration::from_secs(5), "{:?}", end.duration);
     bench.assert_nothing_left();
 }

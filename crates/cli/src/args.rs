@@ -150,7 +150,7 @@ pub struct Run {
     #[arg(long, value_name = "RUN", hide = true, conflicts_with = "detach")]
     pub detached_as: Option<RunId>,
     /// Also move this branch to the result, if it is delivered and nobody has the branch checked out
-    #[arg(long, value_name = "BRANCH")]
+    #[arg(long, value_name = "BRANCH", value_parser = branch)]
     pub into: Option<String>,
     /// Where.
     #[command(flatten)]
@@ -276,6 +276,14 @@ impl Verb {
     }
 }
 
+/// A branch's short name; said before anything is done for a result that could not be put there.
+fn branch(text: &str) -> Result<String, String> {
+    if ensemble_workspace::is_branch_name(text) {
+        return Ok(text.to_owned());
+    }
+    Err("it is no name for a branch of yours; give a short one, such as `main`".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -324,5 +332,19 @@ mod tests {
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }
+    }
+
+    #[test]
+    fn a_branch_that_can_not_be_moved_is_refused_before_the_run() {
+        for name in
+            ["", "a..b", "HEAD", "@", "x/", "x.lock", "a b", "refs/heads/main", "ensemble", "ensemble/x"]
+        {
+            for verb in ["run --plan p.yaml", "fetch last"] {
+                let words = format!("ensemble {verb} --into");
+                let words = words.split(' ').chain([name]);
+                assert!(Cli::try_parse_from(words).is_err(), "{verb} --into {name:?}");
+            }
+        }
+        assert!(parse("ensemble run --plan p.yaml --into feature/\u{fc}").is_ok());
     }
 }

@@ -39,6 +39,8 @@ pub struct Order {
     pub data: PathBuf,
     /// Who works on it.
     pub team: Team,
+    /// A folder that was made for it, which programs are told.
+    pub made: Option<PathBuf>,
     goal: String,
     base: Base,
     into: Option<String>,
@@ -95,6 +97,7 @@ impl Order {
             team: crew.team,
             repository,
             data,
+            made: None,
         })
     }
 

@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 
 use ensemble_core::{
     ids::{RunId, Seq, TaskId},
-    run::State,
+    run::{
+        State,
+        state::{TaskState, Why},
+    },
+    source,
     team::Team,
 };
 use ensemble_directory::{Local, Owner};
@@ -118,7 +122,16 @@ impl Existing {
             journal: self.journal,
             settled,
         };
-        Ok(Session { embedded, follower, repository: self.repository, into, data: self.data, format, notify })
+        Ok(Session {
+            embedded,
+            follower,
+            repository: self.repository,
+            into,
+            data: self.data,
+            format,
+            notify,
+            made: None,
+        })
     }
 }
 
@@ -138,12 +151,94 @@ pub fn must_have(state: &State, task: &TaskId) -> Result<(), Error> {
     if state.find(task).is_some() {
         return Ok(());
     }
-    let likeness = |name: &str| strsim::jaro_winkler(name, task.as_str());
     let names = state.tasks.iter().map(|task| task.spec.id.as_str());
-    let nearest = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let nearest = source::nearest(task.as_str(), names, &mut state.tasks.len());
     let hint = nearest.map_or_else(String::new, |name| format!("did you mean `{name}`? "));
     Err(Error::usage(
         format!("run {} has no task `{task}`", state.run),
         format!("{hint}`ensemble show {}` lists them", state.run),
     ))
+}
+
+/// Says which task to try again instead, if `task` only waits for one that did not succeed.
+///
+/// # Errors
+/// [`Error::Usage`] with that task.
+pub fn must_stand_alone(state: &State, task: &TaskId) -> Result<(), Error> {
+    let Some((root, why)) = in_the_way(state, task) else { return Ok(()) };
+    Err(Error::usage(
+        format!("{task} depends on {root}, which {why}"),
+        format!("try that one again: `ensemble retry {} {root}`", state.run),
+    ))
+}
+
+/// The first task on the way back from `task` that came to its end by itself.
+fn in_the_way<'s>(state: &'s State, task: &TaskId) -> Option<(&'s TaskId, &'static str)> {
+    let mut found = None;
+    let mut at = state.find(task)?.1;
+    // A plan has no cycles; the bound only keeps a broken journal from hanging us.
+    for _ in 0..state.tasks.len() {
+        let named = match &at.why {
+            Some(Why::Dependency(id)) => Some(id),
+            _ => None,
+        };
+        let mut needs = named.into_iter().chain(&at.spec.dependencies).filter_map(|id| state.find(id));
+        let open = needs.find_map(|(_, one)| Some((one, standing(one.state)?)));
+        let Some((next, why)) = open else { break };
+        found = Some((&next.spec.id, why));
+        at = next;
+    }
+    found
+}
+
+/// How a task that does not go on by itself is spoken of.
+fn standing(state: TaskState) -> Option<&'static str> {
+    match state {
+        TaskState::Failed => Some("failed"),
+        TaskState::Blocked => Some("is blocked"),
+        TaskState::Stopped => Some("was stopped"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ensemble_core::{outcome::Ending, run::Fact};
+
+    use super::*;
+    use crate::testing::{at, begun, dispatched, entry, reported, run, spec, task};
+
+    /// `schema` has failed; `api` needs it and `page` needs `api`.
+    fn state() -> State {
+        let tasks = [spec("schema", "", &[], &[]), spec("api", "", &["schema"], &[])];
+        let mut facts = begun([tasks.to_vec(), vec![spec("page", "", &["api"], &[])]].concat());
+        let later: Vec<Fact> = vec![
+            dispatched("schema", 1, "back"),
+            reported(at("schema", 1, 4), Ending::Failed, "no space", None),
+            dispatched("schema", 2, "back"),
+            reported(at("schema", 2, 6), Ending::Failed, "no space", None),
+        ];
+        facts.extend((4..).zip(later).map(|(seq, fact)| entry(seq, fact)));
+        let mut state = State::new(run());
+        for entry in &facts {
+            state.apply(entry);
+        }
+        state
+    }
+
+    #[test]
+    fn only_a_name_that_is_like_one_of_the_tasks_is_suggested() {
+        let missing = |id: &str| must_have(&state(), &task(id)).unwrap_err().to_string();
+        assert!(missing("shema").contains("did you mean `schema`?"), "{}", missing("shema"));
+        assert!(!missing("nix").contains("did you mean"), "{}", missing("nix"));
+        assert!(must_have(&state(), &task("api")).is_ok());
+    }
+
+    #[test]
+    fn who_tries_a_blocked_task_again_is_told_which_one_is_in_its_way() {
+        let told = must_stand_alone(&state(), &task("page")).unwrap_err().to_string();
+        assert!(told.starts_with("page depends on schema, which failed; "), "{told}");
+        assert!(told.contains(&format!("`ensemble retry {} schema`", run())), "{told}");
+        assert!(must_stand_alone(&state(), &task("schema")).is_ok());
+    }
 }

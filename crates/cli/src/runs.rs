@@ -41,20 +41,23 @@ fn no_runs(data: &Path) -> Error {
     )
 }
 
-/// All runs, newest first.
+/// All runs, newest first: by their ids, which begin with the time.
 ///
 /// # Errors
 /// Those of the journal.
 pub async fn list(journal: &Journal) -> Result<Vec<RunId>, Error> {
     let streams = journal.streams().await?;
-    Ok(streams
+    let mut found: Vec<RunId> = streams
         .into_iter()
         .filter(|info| info.last > Seq(0))
         .filter_map(|info| match info.stream {
             Stream::Run(run) => Some(run),
             Stream::Project(_) => None,
         })
-        .collect())
+        .collect();
+    // Two that start at once may reach the journal the other way round.
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(found)
 }
 
 /// The run that a word on the command line means.
@@ -181,6 +184,25 @@ mod tests {
         assert_eq!(pick(&runs, "last").unwrap(), runs[0]);
         assert_eq!(pick(&runs, "01kbd").unwrap(), runs[0]);
         assert_eq!(pick(&runs, "01KBC000000000000000000001").unwrap(), runs[2]);
+    }
+
+    #[tokio::test]
+    async fn the_newest_run_comes_first_whichever_was_journalled_first() {
+        let data = tempfile::tempdir().unwrap();
+        let journal = Journal::open(data.path()).unwrap();
+        let runs = runs();
+        for run in [runs[1], runs[0], runs[2]] {
+            let stream = Stream::Run(run);
+            let epoch = journal.claim(&stream, ensemble_core::ids::Epoch(0)).await.unwrap();
+            let fact = ensemble_journal::NewFact {
+                time_ms: 1,
+                kind: "submitted".to_owned(),
+                version: 1,
+                body: "{}".to_owned(),
+            };
+            journal.append(&stream, epoch, Seq(0), vec![fact]).await.unwrap();
+        }
+        assert_eq!(list(&journal).await.unwrap(), runs);
     }
 
     #[test]

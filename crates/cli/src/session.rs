@@ -34,6 +34,8 @@ pub struct Session {
     pub format: Format,
     /// Who is told at the end.
     pub notify: Option<Notify>,
+    /// A folder that was made for the run, which programs are told.
+    pub made: Option<PathBuf>,
 }
 
 impl Session {
@@ -93,6 +95,8 @@ impl Session {
             // What the stopped agents leave is told too; once all is told the node needs no more time.
             followed = self.follower.follow_until(&client, is_idle) => followed.is_ok(),
         };
+        // What was told meanwhile has drawn them again, over what is printed from here on.
+        self.follower.screen.clear();
         // It may have come to its end on the way.
         let (over, exit) = (self.follower.is_over(), Exit::of(self.follower.narrator.state().state()));
         if drained {
@@ -126,7 +130,13 @@ impl Session {
     fn print(&self, home: &Home) -> Result<(), Error> {
         let state = self.follower.narrator.state();
         match self.format {
-            Format::Json => output::result(&output::run_object(state, Some(home)).to_string()),
+            Format::Json => {
+                let mut object = output::run_object(state, Some(home));
+                if let (Some(made), Some(map)) = (&self.made, object.as_object_mut()) {
+                    map.insert("dir".to_owned(), made.display().to_string().into());
+                }
+                output::result(&object.to_string())
+            }
             Format::Table => output::result(&output::summary(state, home).join("\n")),
         }
     }

@@ -148,7 +148,8 @@ impl Journal {
         self.0.readers.read(move |store| store.last_seq(&stream)).await
     }
 
-    /// All streams, newest first (by their first claim).
+    /// All streams, the one first claimed last comes first. Runs that start at once may be claimed the
+    /// other way round than their ids say.
     ///
     /// # Errors
     /// Those of the database.

@@ -26,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Pauses between two tries to keep an end on a disk that refuses: full ones are emptied some time.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
+/// What has ended when the actor is not there.
+const ENDED: &str = "the outbox";
+
 /// The actor.
 pub(crate) struct Outbox;
 
@@ -115,8 +118,13 @@ impl OutboxHandle {
     async fn insist(&self, message: impl Fn(RpcReplyPort<Result<(), Error>>) -> Msg) {
         for failures in 0.. {
             let Err(error) = self.ask(&message).await else { return };
-            if failures == 0 {
-                tracing::warn!(%error, "an end can't be kept yet; trying again until it is");
+            match error {
+                // It is being restarted, or the whole node is: that is told elsewhere.
+                Error::Gone(ENDED) => tracing::debug!("the outbox is away; trying again until it is there"),
+                error if failures == 0 => {
+                    tracing::warn!(%error, "an end can't be kept yet; trying again until it is");
+                }
+                _ => {}
             }
             tokio::time::sleep(backoff(failures, PAUSES[0], PAUSES[1])).await;
         }
@@ -130,7 +138,7 @@ impl OutboxHandle {
         match actor.call(message, Some(PATIENCE)).await {
             Ok(CallResult::Success(answer)) => answer,
             Ok(CallResult::Timeout) => Err(Error::Gone("the outbox did not answer in time")),
-            Ok(CallResult::SenderError) | Err(_) => Err(Error::Gone("the outbox")),
+            Ok(CallResult::SenderError) | Err(_) => Err(Error::Gone(ENDED)),
         }
     }
 }

@@ -20,6 +20,15 @@ use crate::{
 };
 pub use branches::BranchMove;
 
+/// Whether a branch of the user's may be called `name`. Names that git reads as something else are
+/// none, nor is what the branches of runs need.
+#[must_use]
+pub fn is_branch_name(name: &str) -> bool {
+    let ours = name == "ensemble" || name.starts_with("ensemble/");
+    let misread = name == "@" || name.starts_with("refs/");
+    !ours && !misread && git2::Branch::name_is_valid(name).unwrap_or(false)
+}
+
 /// The user's repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserRepository {

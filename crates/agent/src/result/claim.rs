@@ -129,7 +129,7 @@ impl Reader<'_> {
         };
         let mut outputs = BTreeMap::new();
         for (name, raw) in &said {
-            let field = format!("outputs.{}", shown(name));
+            let field = format!("outputs{}", key(name));
             let value = serde_json::from_str(raw.get()).unwrap_or(Value::Null);
             let Some(value) = self.output(name, value) else {
                 return Err(self.at(raw, &field, "must be a text, {\"contents\": text} or {\"ref\": text}"));
@@ -155,10 +155,10 @@ impl Reader<'_> {
                 if !text.contains('\n') {
                     self.warn(|reader| {
                         format!(
-                            "{}: `outputs.{}` is one line and is taken for the file's contents; write {{\"ref\": …}} \
+                            "{}: `outputs{}` is one line and is taken for the file's contents; write {{\"ref\": …}} \
                              for a reference",
                             reader.source,
-                            shown(name)
+                            key(name)
                         )
                     });
                 }
@@ -219,6 +219,12 @@ fn is_reference(name: &str, text: &str) -> bool {
     let one_word = !text.contains(char::is_whitespace);
     let elsewhere = ["@", "/", "file:", "http:", "https:"].iter().any(|start| text.starts_with(start));
     text.is_empty() || text.strip_prefix("./").unwrap_or(text) == name || (one_word && elsewhere)
+}
+
+/// A key as it follows the name of its object: `.a`, or `["../a"]` where dots would be misread.
+fn key(name: &str) -> String {
+    let is_word = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    if is_word { format!(".{}", shown(name)) } else { format!("[\"{}\"]", shown(name)) }
 }
 
 fn plain(value: Value) -> String {

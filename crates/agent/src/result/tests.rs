@@ -130,7 +130,10 @@ fn a_result_that_cannot_be_read_is_a_failure_that_names_line_and_field() {
         ("{\"status\": \"done\",\n\"blockers\": 3}", "line 2, field `blockers` must be a list of texts"),
         ("{\"status\": \"done\",\n\"artifacts\": 3}", "line 2, field `artifacts` must be an object"),
         ("{\"status\": \"done\",\n\"outputs\": {\n\"a\": 3}}", "line 3, field `outputs.a` must be"),
-        ("{\"status\": \"done\",\n\"outputs\": {\"../a\": \"x\\n\"}}", "line 2, field `outputs.../a` holds"),
+        (
+            "{\"status\": \"done\",\n\"outputs\": {\"../a\": \"x\\n\"}}",
+            "line 2, field `outputs[\"../a\"]` holds",
+        ),
     ] {
         let reading = said(text);
         assert_eq!(reading.outcome.ending, Ending::Failed, "{text}");
@@ -158,9 +161,11 @@ fn odd_but_harmless_things_are_warned_about() {
     );
     assert_eq!(reading.outcome.blockers, [Text::from("{\"resolved\":1}")]);
     let all = reading.warnings.join("\n");
-    for part in
-        ["line 2, field `mood` is not", "field `usage` must be", "line 3, field `outputs./abs` is absolute"]
-    {
+    for part in [
+        "line 2, field `mood` is not",
+        "field `usage` must be",
+        "line 3, field `outputs[\"/abs\"]` is absolute",
+    ] {
         assert!(all.contains(part), "{part}: {all}");
     }
     assert!(reading.outputs.is_empty());

@@ -10,6 +10,7 @@ use std::{
 };
 
 use fail::fail_point;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines, Take},
     net::{
@@ -95,6 +96,10 @@ impl Connection {
 
     /// Asks the keeper for something. A keeper that is gone is noticed at its next report.
     pub(super) async fn send(&mut self, control: Control) {
+        // An agent may have stopped its keeper, which could end nothing then.
+        if let Some(pid) = self.child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
+            let _ = kill_process(pid, Signal::CONT);
+        }
         let _ = self.controls.write_all(&line(&control)).await;
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Output, Place};
+use super::{Output, Place, branch};
 
 /// `ensemble ps`
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
@@ -166,7 +166,7 @@ pub struct Fetch {
     #[arg(value_name = "RUN")]
     pub run: String,
     /// Also move this branch to the result
-    #[arg(long, value_name = "BRANCH")]
+    #[arg(long, value_name = "BRANCH", value_parser = branch)]
     pub into: Option<String>,
     /// Where.
     #[command(flatten)]

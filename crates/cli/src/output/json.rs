@@ -16,7 +16,7 @@ use ensemble_core::{
 use ensemble_workspace::{FileChange, FileStatus};
 use serde_json::{Map, Value, json};
 
-use super::summary::advice;
+use super::summary::{advice, advice_beside};
 use crate::{
     error::Exit,
     tail::Rest,
@@ -43,11 +43,17 @@ pub fn ps_object(state: &State) -> Value {
 /// A run in `show`, and with `home` the final object of `run`.
 #[must_use]
 pub fn run_object(state: &State, home: Option<&Home>) -> Value {
+    run_object_beside(state, home, None)
+}
+
+/// The same of a run that the process `pid` may work on.
+#[must_use]
+pub fn run_object_beside(state: &State, home: Option<&Home>, pid: Option<u32>) -> Value {
     let mut object = json!(View::with_tasks(state));
     let Some(map) = object.as_object_mut() else { return object };
     let mut set = |key: &str, value: Value| map.insert(key.to_owned(), value);
     set("exit", json!(Exit::of(state.state()) as u8));
-    set("next", json!(advice(state, home)));
+    set("next", json!(advice_beside(state, home, pid)));
     if let Some(home) = home {
         set("brought_home", json!(home.branch));
         set("problem", json!(home.problem));

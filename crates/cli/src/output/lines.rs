@@ -94,13 +94,15 @@ impl Narrator {
             Fact::Dispatched(dispatch) => self.dispatched(dispatch),
             Fact::Refused { at, reason } => one(format!("refused {}: {}", at.task, one_line(reason))),
             Fact::Reported { at, report } => self.reported(at, report),
-            Fact::Lost { at, cause, capture } => one(self.lost(at, *cause, capture.is_some())),
+            Fact::Lost { at, cause, capture, reason } => {
+                one(self.lost(at, &loss(*cause, reason), capture.is_some()))
+            }
             Fact::CheckDispatched { of, .. } => one(format!("check {}: {}", subject(of), command(check))),
             Fact::CheckReported { at, passed, ended, output } => {
                 self.judged(at, *passed, ended, output.head(), check)
             }
-            Fact::CheckLost { at, cause } => {
-                let (what, why) = (subject(&at.of), loss(*cause));
+            Fact::CheckLost { at, cause, reason } => {
+                let (what, why) = (subject(&at.of), loss(*cause, reason));
                 one(format!("lost check {what} ({}): {why}; it is run again", command(check)))
             }
             Fact::Accepted { task, .. } => one(format!("accepted {task}: nothing to merge")),
@@ -120,9 +122,7 @@ impl Narrator {
             Fact::Waiting { reason } => one(format!("waiting: {}", wait(*reason))),
             Fact::Ended { state, reason, .. } => one(ended(*state, reason)),
             // The first claim follows the submission; a later one means that an owner was lost.
-            Fact::Claimed { coordinator } if self.state.turns > 0 => {
-                one(format!("taken over by {coordinator} (epoch {})", self.state.epoch))
-            }
+            Fact::Claimed { coordinator } if self.state.turns > 0 => one(taken_over(coordinator.as_str())),
             Fact::Claimed { .. }
             | Fact::Planned { .. }
             | Fact::Started { .. }
@@ -199,14 +199,14 @@ impl Narrator {
         why.filter(|why| !why.is_empty()).unwrap_or_else(|| "it gave no reason".to_owned())
     }
 
-    fn lost(&self, at: &AttemptRef, cause: LossCause, kept: bool) -> String {
+    fn lost(&self, at: &AttemptRef, why: &str, kept: bool) -> String {
         let kept = if kept { ", what it had is kept" } else { "" };
         let what = match self.after(at) {
             Some((TaskState::Pending, _)) => "it is tried again".to_owned(),
             Some((_, Some(why))) => one_line(&why.to_string()),
             _ => "it is not tried again".to_owned(),
         };
-        format!("lost {} attempt {}: {}{kept}; {what}", at.task, at.attempt, loss(cause))
+        format!("lost {} attempt {}: {why}{kept}; {what}", at.task, at.attempt)
     }
 
     fn judged(
@@ -265,13 +265,27 @@ fn command(check: Option<&str>) -> String {
     one_line(check.unwrap_or("a command"))
 }
 
-fn loss(cause: LossCause) -> &'static str {
-    match cause {
+fn loss(cause: LossCause, reason: &str) -> String {
+    let word = match cause {
         LossCause::Node => "its node is gone",
         LossCause::Process => "it ended together with the process",
         LossCause::Interrupted => "it was interrupted",
         LossCause::Environment => "the node could not run it",
         LossCause::Refused => "the node could not take it",
+    };
+    match cause {
+        LossCause::Environment | LossCause::Refused if !reason.is_empty() => {
+            format!("{word}: {}", one_line(reason))
+        }
+        _ => word.to_owned(),
+    }
+}
+
+/// A coordinator in a command's own process is known by that process.
+fn taken_over(by: &str) -> String {
+    match by.strip_prefix("local-") {
+        Some(process) => format!("process {process} took the run over"),
+        None => format!("{by} took the run over"),
     }
 }
 

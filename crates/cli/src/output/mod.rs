@@ -13,14 +13,14 @@ use std::io::{self, IsTerminal, Write};
 
 pub use json::{
     Home, check_object, detached_object, diff_object, doctor_object, event_object, init_object,
-    notice_object, plan_object, prune_object, ps_object, run_object, wait_object,
+    notice_object, plan_object, prune_object, ps_object, run_object, run_object_beside, wait_object,
 };
 pub use lines::Narrator;
 pub use progress::Screen;
 pub use report::{Standing, Tally, report, report_object};
 pub use summary::{Into, fetched, show, summary};
 pub use table::table;
-pub use text::{bytes, count, one_line, printable, short};
+pub use text::{ago, bytes, count, now_ms, one_line, printable, short};
 
 use crate::{
     args::Format,

@@ -183,6 +183,7 @@ impl Terminal {
         for line in self.employees.values().chain(&self.run) {
             line.bar.finish_and_clear();
         }
+        let _ = self.lines.clear();
         self.employees.clear();
         self.run = None;
     }

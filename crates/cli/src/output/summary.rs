@@ -12,7 +12,7 @@ use ensemble_core::{
 use super::{
     json::Home,
     table::table,
-    text::{changes, count, duration, one_line, short},
+    text::{ago, changes, count, duration, now_ms, one_line, short},
 };
 
 /// Characters of a summary or reason in a table.
@@ -66,17 +66,22 @@ fn shorten(commit: &CommitId) -> &str {
 /// The end of a run in lines.
 #[must_use]
 pub fn summary(state: &State, home: &Home) -> Vec<String> {
-    let mut lines = head(state);
+    let mut lines = head(state, now_ms());
     lines.extend(result_lines(state, home));
-    lines.extend(section("next", advice(state, Some(home))));
+    lines.extend(questions(state));
+    lines.extend(next(state, Some(home), None));
     lines
 }
 
 /// A run in lines, whether it goes on or not; with the process that works on it, if there is one.
 #[must_use]
 pub fn show(state: &State, pid: Option<u32>) -> Vec<String> {
+    show_at(state, pid, now_ms())
+}
+
+fn show_at(state: &State, pid: Option<u32>, now: u64) -> Vec<String> {
     let run = state.run;
-    let mut lines = head(state);
+    let mut lines = head(state, now);
     let goal = state.submitted.as_ref().map_or("", |submitted| submitted.goal.head());
     let goal = short(goal.lines().next().unwrap_or_default(), CELL);
     lines.insert(1, format!("goal: {goal}"));
@@ -85,17 +90,28 @@ pub fn show(state: &State, pid: Option<u32>) -> Vec<String> {
         Some(pid) => {
             lines.push(format!("process {pid} works on it; watch it with `ensemble watch {run}`"));
         }
-        None => lines.extend(section("next", advice(state, None))),
+        None => {
+            lines.extend(questions(state));
+            lines.extend(next(state, None, None));
+        }
     }
     lines
 }
 
-/// A run's first line and its tasks.
-fn head(state: &State) -> Vec<String> {
-    let counts = &state.counts;
+/// How long a run took; of one that goes on, or did after a pause, when it began: the time between
+/// its stretches is not its own.
+fn took(state: &State, now: u64) -> String {
     let over = state.ended.is_some() || state.waiting.is_some();
-    let length = duration(state.changed_ms.saturating_sub(state.began_ms));
-    let took = if over { format!(" after {length}") } else { String::new() };
+    if over && state.epoch.0 <= 1 {
+        return format!(" after {}", duration(state.changed_ms.saturating_sub(state.began_ms)));
+    }
+    format!(", began {}", ago(now.saturating_sub(state.began_ms)))
+}
+
+/// A run's first line and its tasks.
+fn head(state: &State, now: u64) -> Vec<String> {
+    let counts = &state.counts;
+    let took = took(state, now);
     let word = state.state().word();
     let reason = reason(state);
     let mut lines = vec![format!(
@@ -174,12 +190,37 @@ fn result_lines(state: &State, home: &Home) -> Vec<String> {
     lines
 }
 
-/// What `fetch` did, in lines.
+/// What `fetch` did, in lines; with the process that works on the run, if there is one.
 #[must_use]
-pub fn fetched(state: &State, home: &Home) -> Vec<String> {
+pub fn fetched(state: &State, home: &Home, pid: Option<u32>) -> Vec<String> {
     let mut lines = result_lines(state, home);
-    lines.extend(section("next", advice(state, Some(home))));
+    lines.extend(next(state, Some(home), pid));
     lines
+}
+
+/// The advice, with how many tasks it does not name.
+fn next(state: &State, home: Option<&Home>, pid: Option<u32>) -> Vec<String> {
+    let mut lines = section("next", advice_beside(state, home, pid));
+    let more = open(state).count().saturating_sub(NAMED);
+    if more > 0 && !is_under_way(state) {
+        lines.push(format!("  … and {} more like these", count(more, "task")));
+    }
+    lines
+}
+
+/// What agents want to know before they go on.
+fn questions(state: &State) -> Vec<String> {
+    let asking = open(state).filter(|task| asks(task)).take(NAMED);
+    let asked = asking.filter_map(|task| {
+        let why = task.why.as_ref()?;
+        Some(format!("{}: {}", task.spec.id, one_line(&reason_of(task, why))))
+    });
+    section("asked", asked.collect())
+}
+
+/// Whether a task stands still because its agent needs to be told something.
+fn asks(task: &Task) -> bool {
+    task.state == TaskState::Blocked && matches!(task.why, Some(Why::Agent(_)))
 }
 
 fn section(title: &str, items: Vec<String>) -> Vec<String> {
@@ -194,7 +235,28 @@ fn section(title: &str, items: Vec<String>) -> Vec<String> {
 /// Tasks that advice names; what `show` lists in full needs no advice for each.
 const NAMED: usize = 5;
 
-/// What to do now, as commands.
+/// Tasks that stand still, but not because of another one.
+fn open(state: &State) -> impl Iterator<Item = &Task> {
+    state.tasks.iter().filter(|task| {
+        matches!(task.state, TaskState::Failed | TaskState::Blocked | TaskState::Stopped)
+            && !matches!(task.why, Some(Why::Dependency(_)))
+    })
+}
+
+fn is_under_way(state: &State) -> bool {
+    matches!(state.state(), RunState::Planning | RunState::Running | RunState::Checking)
+}
+
+/// What to do now, as commands, when `pid` may work on the run: then it need not be brought on.
+#[must_use]
+pub fn advice_beside(state: &State, home: Option<&Home>, pid: Option<u32>) -> Vec<String> {
+    if pid.is_some() && is_under_way(state) {
+        return vec![format!("ensemble watch {}", state.run)];
+    }
+    advice(state, home)
+}
+
+/// What to do now, as commands, when nobody works on the run.
 #[must_use]
 pub fn advice(state: &State, home: Option<&Home>) -> Vec<String> {
     let run = state.run;
@@ -206,7 +268,7 @@ pub fn advice(state: &State, home: Option<&Home>) -> Vec<String> {
     if state.state() == RunState::Delivered && !moved {
         next.push(format!("git merge {}", state.branch()));
     }
-    if matches!(state.state(), RunState::Planning | RunState::Running | RunState::Checking) {
+    if is_under_way(state) {
         next.push(format!("ensemble resume {run}"));
         return next;
     }
@@ -214,11 +276,11 @@ pub fn advice(state: &State, home: Option<&Home>) -> Vec<String> {
         next.push(format!("ensemble retry {run}"));
         return next;
     }
-    let open = state.tasks.iter().filter(|task| {
-        matches!(task.state, TaskState::Failed | TaskState::Blocked | TaskState::Stopped)
-            && !matches!(task.why, Some(Why::Dependency(_)))
-    });
-    for task in open.take(NAMED) {
+    for task in open(state).take(NAMED) {
+        if asks(task) {
+            next.push(format!("ensemble retry {run} {} --prompt \"…\"", task.spec.id));
+            continue;
+        }
         if task.last_attempt.0 > 0 {
             next.push(format!("ensemble logs {run} {}", task.spec.id));
         }
@@ -226,6 +288,8 @@ pub fn advice(state: &State, home: Option<&Home>) -> Vec<String> {
     }
     if state.check_failure.is_some() {
         next.push(format!("ensemble logs {run}"));
+    }
+    if state.check_failure.is_some() || open(state).nth(1).is_some() {
         next.push(format!("ensemble retry {run}"));
     }
     next

@@ -1,5 +1,7 @@
 //! Small pieces of text: what agents wrote made harmless for a terminal, lengths of time, counts.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use ensemble_core::{outcome::Changes, text::clip};
 
 /// Longest reason in one line, in bytes; the whole text is in the logs.
@@ -73,6 +75,25 @@ pub fn bytes(bytes: u64) -> String {
     format!("{}.{} {unit}", tenths / 10, tenths % 10)
 }
 
+/// How long ago something was, in its largest unit: `3 min ago`.
+#[must_use]
+pub fn ago(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1000;
+    match (seconds / 86_400, seconds / 3600, seconds / 60) {
+        (0, 0, 0) => format!("{seconds} s ago"),
+        (0, 0, minutes) => format!("{minutes} min ago"),
+        (0, hours, _) => format!("{hours} h ago"),
+        (days, _, _) => format!("{} ago", count(usize::try_from(days).unwrap_or(usize::MAX), "day")),
+    }
+}
+
+/// The wall clock, in milliseconds since the epoch.
+#[must_use]
+pub fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// `1 file`, `2 files`.
 #[must_use]
 pub fn count(count: usize, noun: &str) -> String {
@@ -115,5 +136,7 @@ mod tests {
     fn times_read_well_at_every_length() {
         let all = [900, 12_345, 125_000, 3_720_000].map(duration);
         assert_eq!(all, ["0.9 s", "12 s", "2 min 5 s", "1 h 2 min"]);
+        let all = [900, 185_000, 7_300_000, 86_400_000, 200_000_000].map(ago);
+        assert_eq!(all, ["0 s ago", "3 min ago", "2 h ago", "1 day ago", "2 days ago"]);
     }
 }

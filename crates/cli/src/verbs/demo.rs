@@ -40,7 +40,7 @@ pub async fn demo(args: &Demo) -> Result<Exit, Error> {
     let shown = dir.display();
     output::say(&format!("demo: a new project in {shown}"));
     output::say("its employees are scripts that stand in for agents; all else is the real thing");
-    let order = Order::read(&Run {
+    let mut order = Order::read(&Run {
         goal: None,
         plan: Some(dir.join("plan.yaml")),
         team: None,
@@ -53,6 +53,7 @@ pub async fn demo(args: &Demo) -> Result<Exit, Error> {
         place: Place { repo: dir.clone(), data: args.data.clone() },
         output: args.output,
     })?;
+    order.made = Some(std::path::absolute(&dir).doing_to("find", &dir)?);
     let exit = run::carry_out(order, args.output.format, run::new_run()).await?;
     output::say(&format!("the project is in {shown}; look at it with: cd {shown}"));
     Ok(exit)

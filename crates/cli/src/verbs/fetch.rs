@@ -17,7 +17,9 @@ pub async fn fetch(args: &Fetch) -> Result<Exit, Error> {
     let existing = Existing::find(&args.place, &args.run).await?;
     let (state, repository, data) = (&existing.state, existing.repository.as_ref(), &existing.data);
     let into = args.into.as_deref();
-    let home = if let Some(owner) = existing.owner()? {
+    let owner = existing.owner()?;
+    let pid = owner.as_ref().map(|owner| owner.pid);
+    let home = if let Some(owner) = owner {
         let client = Client::of_socket(&owner.socket).await?;
         home::bring(&client, repository, state, into, data).await
     } else {
@@ -27,8 +29,10 @@ pub async fn fetch(args: &Fetch) -> Result<Exit, Error> {
         home
     };
     match args.output.format {
-        Format::Json => output::result(&output::run_object(&existing.state, Some(&home)).to_string())?,
-        Format::Table => output::result(&output::fetched(state, &home).join("\n"))?,
+        Format::Json => {
+            output::result(&output::run_object_beside(state, Some(&home), pid).to_string())?;
+        }
+        Format::Table => output::result(&output::fetched(state, &home, pid).join("\n"))?,
     }
     let moved = home.into.as_ref().is_none_or(|(_, into)| *into == output::Into::Moved);
     Ok(if home.branch && moved { Exit::Good } else { Exit::Failed })

@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use ensemble_core::{
@@ -85,7 +85,8 @@ async fn choose(
 ) -> Result<Vec<Going>, Error> {
     let (directory, me) = (Local::new(data), embedded::me(data)?);
     let repository = UserRepository::discover(&args.place.repo).ok();
-    let before = now_ms().saturating_sub(u64::try_from(args.older_than.as_millis()).unwrap_or(u64::MAX));
+    let before =
+        output::now_ms().saturating_sub(u64::try_from(args.older_than.as_millis()).unwrap_or(u64::MAX));
     let mut going = Vec::new();
     for run in runs::list(journal).await? {
         if let Some(owner) = directory.owner(run)? {
@@ -183,11 +184,6 @@ fn left_over(data: &Path) -> Vec<PathBuf> {
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "git"));
     paths.sort();
     paths
-}
-
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn lines(

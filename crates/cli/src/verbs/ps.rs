@@ -34,15 +34,16 @@ pub async fn ps(args: &Ps) -> Result<Exit, Error> {
         return Ok(Exit::Good);
     }
     let directory = Local::new(&data);
-    let mut rows = vec![["RUN", "STATE", "TASKS", "BY", "GOAL"].map(str::to_owned)];
+    let mut rows = vec![["RUN", "STATE", "TASKS", "BEGAN", "BY", "GOAL"].map(str::to_owned)];
+    let now = output::now_ms();
     for state in &states {
-        rows.push(row(state, directory.owner(state.run)?.map(|owner| owner.pid)));
+        rows.push(row(state, directory.owner(state.run)?.map(|owner| owner.pid), now));
     }
     output::result(&output::table(&rows).join("\n"))?;
     Ok(Exit::Good)
 }
 
-fn row(state: &State, pid: Option<u32>) -> [String; 5] {
+fn row(state: &State, pid: Option<u32>, now: u64) -> [String; 6] {
     let goal = state.submitted.as_ref().map_or("", |submitted| submitted.goal.head());
     let by = match pid {
         Some(pid) => format!("process {pid}"),
@@ -51,7 +52,8 @@ fn row(state: &State, pid: Option<u32>) -> [String; 5] {
         None => "-".to_owned(),
     };
     let tasks = format!("{}/{}", state.counts.success, state.tasks.len());
-    [state.run.to_string(), state.state().word().to_owned(), tasks, by, output::short(goal, GOAL)]
+    let began = output::ago(now.saturating_sub(state.began_ms));
+    [state.run.to_string(), state.state().word().to_owned(), tasks, began, by, output::short(goal, GOAL)]
 }
 
 #[cfg(test)]
@@ -63,7 +65,15 @@ mod tests {
     #[test]
     fn a_run_that_was_left_behind_is_told_from_one_that_goes_on() {
         let state = State::new(RunId::from_parts(1, 1));
-        assert_eq!(row(&state, None)[3], "nobody");
-        assert_eq!(row(&state, Some(7))[3], "process 7");
+        assert_eq!(row(&state, None, 0)[4], "nobody");
+        assert_eq!(row(&state, Some(7), 0)[4], "process 7");
+    }
+
+    #[test]
+    fn a_run_is_listed_with_how_long_ago_it_began() {
+        let mut state = State::new(RunId::from_parts(1, 1));
+        state.began_ms = 60_000;
+        assert_eq!(row(&state, None, 240_000)[3], "3 min ago");
+        assert_eq!(row(&state, None, 0)[3], "0 s ago", "a clock that was set back is borne");
     }
 }

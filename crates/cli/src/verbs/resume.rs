@@ -30,14 +30,11 @@ pub async fn resume(args: &Resume) -> Result<Exit, Error> {
     let journal = runs::existing_journal(&data)?;
     let run = match &args.run {
         Some(word) => runs::find(&journal, &data, word).await?,
-        None => choose(&candidates(&journal, &Local::new(&data)).await?)?,
+        None => choose(&unowned(&journal, &Local::new(&data)).await?)?,
     };
     let existing = Existing::load(&args.place, data, journal, run).await?;
     if let Some(owner) = existing.owner()? {
-        return Err(Error::usage(
-            format!("process {} works on run {run}", owner.pid),
-            format!("watch it with `ensemble watch {run}`"),
-        ));
+        return Err(at_work(run, owner.pid));
     }
     if existing.state.ended.is_some() {
         let word = existing.state.state().word();
@@ -49,6 +46,23 @@ pub async fn resume(args: &Resume) -> Result<Exit, Error> {
     }
     let signals = Signals::new()?;
     existing.take_over(args.team.as_deref(), args.output.format).await?.carry_on(signals).await
+}
+
+fn at_work(run: RunId, pid: u32) -> Error {
+    Error::usage(format!("process {pid} works on run {run}"), format!("watch it with `ensemble watch {run}`"))
+}
+
+/// The runs that could go on, see [`candidates`]; if all of them are somebody's, that is said.
+async fn unowned(journal: &Journal, directory: &Local) -> Result<Vec<State>, Error> {
+    let found = candidates(journal, directory).await?;
+    if found.is_empty() {
+        for run in runs::list(journal).await? {
+            if let Some(owner) = directory.owner(run)? {
+                return Err(at_work(run, owner.pid));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The runs that could go on and that nobody works on: those that wait for a person only if there are

@@ -3,10 +3,7 @@
 
 mod detach;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 pub use detach::log as detached_log;
-
 use ensemble_core::{
     ids::{RunId, Seq},
     run::{State, state::RunState},
@@ -76,16 +73,16 @@ pub async fn carry_out(order: Order, format: Format, run: RunId) -> Result<Exit,
         settled: Seq(1),
     };
     let into = order.branch().map(str::to_owned);
-    let Order { repository, data, .. } = order;
-    let session = Session { embedded, follower, repository: Some(repository), into, data, format, notify };
+    let Order { repository, data, made, .. } = order;
+    let repository = Some(repository);
+    let session = Session { embedded, follower, repository, into, data, format, notify, made };
     session.carry_on(signals).await
 }
 
 /// A new run's id.
 #[must_use]
 pub fn new_run() -> RunId {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    RunId::from_parts(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), rand::rng().random())
+    RunId::from_parts(output::now_ms(), rand::rng().random())
 }
 
 /// Says which other runs could go on: they are easily forgotten.

@@ -17,12 +17,10 @@ pub async fn show(args: &Show) -> Result<Exit, Error> {
     let journal = runs::existing_journal(&data)?;
     let run = runs::find(&journal, &data, &args.run).await?;
     let state = runs::load(&journal, run).await?;
+    let pid = Local::new(&data).owner(run)?.map(|owner| owner.pid);
     let text = match args.output.format {
-        Format::Json => output::run_object(&state, None).to_string(),
-        Format::Table => {
-            let pid = Local::new(&data).owner(run)?.map(|owner| owner.pid);
-            output::show(&state, pid).join("\n")
-        }
+        Format::Json => output::run_object_beside(&state, None, pid).to_string(),
+        Format::Table => output::show(&state, pid).join("\n"),
     };
     output::result(&text)?;
     Ok(Exit::Good)

@@ -29,7 +29,7 @@ pub async fn stop(args: &Stop) -> Result<Exit, Error> {
         owner::must_have(&existing.state, task)?;
     }
     let owner = existing.owner()?;
-    let owned = owner.is_some();
+    let pid = owner.as_ref().map(|owner| owner.pid);
     let (state, home) = match owner {
         Some(owner) => {
             Client::of_socket(&owner.socket).await?.stop(run, task.as_ref()).await?;
@@ -48,17 +48,19 @@ pub async fn stop(args: &Stop) -> Result<Exit, Error> {
         }
     };
     match args.output.format {
-        Format::Json => output::result(&output::run_object(&state, home.as_ref()).to_string())?,
+        Format::Json => {
+            output::result(&output::run_object_beside(&state, home.as_ref(), pid).to_string())?;
+        }
         Format::Table => {
             let what = task.map_or_else(|| "the run".to_owned(), |task| task.to_string());
             let then = match (state.ended.is_some(), &home) {
                 (true, _) => format!("the run is {}", state.state().word()),
-                (false, None) if owned => format!("`ensemble show {run}` says when that is done"),
+                (false, None) if pid.is_some() => format!("`ensemble show {run}` says when that is done"),
                 (false, _) => format!("`ensemble resume {run}` goes on with the rest"),
             };
             output::result(&format!("run {run}: {what} was told to stop; {then}"))?;
             if let Some(home) = &home {
-                output::result(&output::fetched(&state, home).join("\n"))?;
+                output::result(&output::fetched(&state, home, pid).join("\n"))?;
             }
         }
     }

@@ -10,6 +10,7 @@ use ensemble_core::{
         Duty, Fact, Refusal, State,
         fact::{AttemptRef, CheckOf, CheckRef, Dispatch, LossCause},
     },
+    text::clip,
 };
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -172,6 +173,9 @@ impl Shell {
     }
 }
 
+/// Longest reason of a loss that is journalled, in bytes: a sentence for people.
+const REASON: usize = 1024;
+
 /// The fact that an end becomes.
 fn ended_fact(ended: Ended, log: Option<ensemble_core::ids::BlobId>) -> Fact {
     let key = ended.key;
@@ -180,15 +184,17 @@ fn ended_fact(ended: Ended, log: Option<ensemble_core::ids::BlobId>) -> Fact {
             report.log = log;
             Fact::Reported { at, report: Box::new(report) }
         }
-        (How::Lost { cause, capture, .. }, Some(at)) if key.check.is_none() => {
-            Fact::Lost { at, cause, capture }
+        (How::Lost { cause, capture, reason }, Some(at)) if key.check.is_none() => {
+            Fact::Lost { at, cause, capture, reason: clip(&reason, REASON).to_owned() }
         }
         (How::Check { passed, ended, output }, _) => {
             Fact::CheckReported { at: check_ref(&key), passed, ended, output }
         }
-        (How::Lost { cause, .. }, _) => Fact::CheckLost { at: check_ref(&key), cause },
+        (How::Lost { cause, reason, .. }, _) => {
+            Fact::CheckLost { at: check_ref(&key), cause, reason: clip(&reason, REASON).to_owned() }
+        }
         // A node that reports a check as an attempt speaks of nothing that exists: refused as stale.
-        (How::Report(_), _) => Fact::CheckLost { at: check_ref(&key), cause: LossCause::Environment },
+        (How::Report(_), _) => lost(&key, LossCause::Environment),
     }
 }
 
@@ -199,8 +205,8 @@ pub fn attempt_ref(key: &AttemptKey) -> Option<AttemptRef> {
 /// The fact that an attempt or a check is lost, with nothing to show for it.
 pub fn lost(key: &AttemptKey, cause: LossCause) -> Fact {
     match (key.check, attempt_ref(key)) {
-        (None, Some(at)) => Fact::Lost { at, cause, capture: None },
-        _ => Fact::CheckLost { at: check_ref(key), cause },
+        (None, Some(at)) => Fact::Lost { at, cause, capture: None, reason: String::new() },
+        _ => Fact::CheckLost { at: check_ref(key), cause, reason: String::new() },
     }
 }
 

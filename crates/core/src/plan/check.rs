@@ -96,6 +96,12 @@ pub(super) fn examine(plan: &Plan, staff: Option<&Staff>, report: &mut dyn FnMut
     examiner.artifacts();
 }
 
+/// Longest list of a task's outputs in bytes: it goes to the node in one frame with brief and context.
+const OUTPUTS_LIMIT: usize = 256 * 1024;
+
+/// Bytes that an entry of a list costs in a frame besides its own, at most.
+const FRAMING: usize = 8;
+
 struct Examiner<'p> {
     plan: &'p Plan,
     graph: Graph,
@@ -201,6 +207,11 @@ impl Examiner<'_> {
     }
 
     fn outputs(&mut self, place: usize, task: &TaskSpec) {
+        if task.outputs.iter().map(|output| output.len() + FRAMING).sum::<usize>() > OUTPUTS_LIMIT {
+            let message =
+                format!("have more than {OUTPUTS_LIMIT} bytes together; name the folders' main files");
+            self.error(at(place, "outputs"), "too_long", message);
+        }
         for (number, output) in task.outputs.iter().enumerate() {
             if let Err(why) = path::check(output) {
                 let code = if why == path::BadPath::Control { "control_char_in_path" } else { "bad_path" };
@@ -380,6 +391,16 @@ mod tests {
         let plan = Plan { sub_tasks: vec![task("b", &["a"]), task("a", &[])], ..Plan::default() };
         assert_eq!(check(&plan, None), []);
         assert_eq!(check(&Plan::default(), None)[0].code, "schema");
+    }
+
+    #[test]
+    fn outputs_that_would_not_fit_a_frame_are_refused() {
+        let mut one = task("a", &[]);
+        one.outputs = (0..4_000).map(|file| format!("d{file:06}/{}", "x".repeat(60))).collect();
+        let plan = Plan { sub_tasks: vec![one], ..Plan::default() };
+        let said: Vec<String> = check(&plan, None).iter().map(ToString::to_string).collect();
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("sub_tasks[0].outputs: have more than 262144 bytes together"), "{said:?}");
     }
 
     #[test]

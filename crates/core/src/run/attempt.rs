@@ -20,10 +20,12 @@ impl State {
     pub(super) fn change_attempt(&mut self, fact: &Fact, entry: &Entry, touched: &mut Touched) {
         match fact {
             Fact::Dispatched(dispatch) => self.dispatch(dispatch, entry, touched),
-            Fact::Refused { at, .. } => self.lose(at, LossCause::Refused, None, touched),
+            Fact::Refused { at, reason } => self.lose(at, LossCause::Refused, None, reason, touched),
             Fact::Started { at } => self.start(at, touched),
             Fact::Reported { at, report } => self.report(at, report, touched),
-            Fact::Lost { at, cause, capture } => self.lose(at, *cause, capture.clone(), touched),
+            Fact::Lost { at, cause, capture, reason } => {
+                self.lose(at, *cause, capture.clone(), reason, touched);
+            }
             Fact::CheckDispatched { of, check, command, place, .. } => {
                 let live = CheckState::Live { number: *check, token: entry.seq, place: place.clone() };
                 self.dispatch_check(of, *check, *command as usize, live, touched);
@@ -31,7 +33,7 @@ impl State {
             Fact::CheckReported { at, passed, ended, output } => {
                 self.judge(at, *passed, ended, output, touched);
             }
-            Fact::CheckLost { at, cause } => self.lose_check(at, *cause, touched),
+            Fact::CheckLost { at, cause, reason } => self.lose_check(at, *cause, reason, touched),
             Fact::Accepted { task, .. } => self.accept(task, touched),
             Fact::MergeOrdered { task, ours, .. } => self.order_merge(task, ours, touched),
             Fact::Prepared { task, commit, changes, .. } => self.prepare(task, commit, changes, touched),
@@ -179,7 +181,14 @@ impl State {
         said.unwrap_or(DEFAULT_MAX_ATTEMPTS)
     }
 
-    fn lose(&mut self, at: &AttemptRef, cause: LossCause, capture: Option<Delivery>, touched: &mut Touched) {
+    fn lose(
+        &mut self,
+        at: &AttemptRef,
+        cause: LossCause,
+        capture: Option<Delivery>,
+        reason: &str,
+        touched: &mut Touched,
+    ) {
         let Some((ix, task)) = self.find(&at.task) else { return };
         let stopping = task.attempt.as_ref().is_some_and(|attempt| attempt.stopping);
         touched.tasks.insert(ix);
@@ -199,9 +208,9 @@ impl State {
         if stopping {
             self.give_up(ix, TaskState::Stopped, Why::Stopped, touched);
         } else if self.task(ix).losses >= MAX_LOSSES {
-            self.give_up(ix, TaskState::Failed, Why::Losses(LossWord::Attempts), touched);
+            self.give_up(ix, TaskState::Failed, Why::Losses(LossWord::Attempts, reason.to_owned()), touched);
         } else if self.task(ix).refusals >= MAX_REFUSALS {
-            self.give_up(ix, TaskState::Failed, Why::Losses(LossWord::Refusals), touched);
+            self.give_up(ix, TaskState::Failed, Why::Losses(LossWord::Refusals, reason.to_owned()), touched);
         } else {
             self.reopen(ix, touched);
         }

@@ -94,7 +94,13 @@ impl State {
         }
     }
 
-    pub(super) fn lose_check(&mut self, at: &CheckRef, cause: LossCause, touched: &mut Touched) {
+    pub(super) fn lose_check(
+        &mut self,
+        at: &CheckRef,
+        cause: LossCause,
+        reason: &str,
+        touched: &mut Touched,
+    ) {
         let Some(check) = self.live_check(at, touched) else { return };
         check.state = CheckState::Open;
         let Some(checks) = self.checks_mut(&at.of, touched) else { return };
@@ -104,7 +110,7 @@ impl State {
         if checks.losses < MAX_LOSSES {
             return;
         }
-        let why = Why::Losses(LossWord::Checks);
+        let why = Why::Losses(LossWord::Checks, reason.to_owned());
         let Some(ix) = self.task_of(&at.of) else {
             self.final_checks = None;
             self.check_failure = Some(why.to_string());

@@ -226,6 +226,10 @@ impl State {
         }
         for owner in touched.tasks.iter().copied().map(Some).chain([None]) {
             let fresh = of_owner(self, owner);
+            // What most facts touch owes what it owed before: look, and move nothing.
+            if self.duties.get(&owner).map_or(fresh.is_empty(), |stale| *stale == fresh) {
+                continue;
+            }
             let stale = self.duties.remove(&owner).unwrap_or_default();
             changes.vanished.extend(stale.difference(&fresh).cloned());
             changes.appeared.extend(fresh.difference(&stale).cloned());

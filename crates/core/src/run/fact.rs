@@ -88,6 +88,9 @@ pub enum Fact {
         /// What it had in its worktree, kept under the attempt's ref.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         capture: Option<Delivery>,
+        /// Why, for people; empty where the cause says it all.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
     },
     /// A check was given to a node. Its sequence is the check's token.
     CheckDispatched {
@@ -121,6 +124,9 @@ pub enum Fact {
         at: CheckRef,
         /// What happened to it.
         cause: LossCause,
+        /// Why, for people; empty where the cause says it all.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
     },
     /// The task's attempt succeeded and there is nothing to merge.
     Accepted {

@@ -22,11 +22,11 @@ impl State {
         self.merge_queue.retain(|queued| *queued != ix);
         self.merging = Some(ix);
         touched.tasks.insert(ix);
-        if let Some(attempt) = &mut self.task_mut(ix).attempt
-            && let Stage::Queued(report) = &attempt.stage
-        {
-            attempt.stage = Stage::Ordered(report.clone(), ours.clone());
-        }
+        let Some(attempt) = &mut self.task_mut(ix).attempt else { return };
+        attempt.stage = match std::mem::replace(&mut attempt.stage, Stage::Working) {
+            Stage::Queued(report) => Stage::Ordered(report, ours.clone()),
+            other => other,
+        };
     }
 
     pub(super) fn prepare(
@@ -43,13 +43,13 @@ impl State {
             _ => Vec::new(),
         };
         let Some(attempt) = &mut self.task_mut(ix).attempt else { return };
-        let Stage::Ordered(report, ours) = attempt.stage.clone() else { return };
         let checks = Checks::new(commit.clone(), &commands, attempt.last_check);
-        let prepared = Prepared { ours, commit: commit.clone(), changes: changes.clone(), checks };
-        attempt.stage = if prepared.checks.passed() {
-            Stage::Advancing(report, prepared)
-        } else {
-            Stage::Gating(report, prepared)
+        let passed = checks.passed();
+        let prepared = |ours| Prepared { ours, commit: commit.clone(), changes: changes.clone(), checks };
+        attempt.stage = match std::mem::replace(&mut attempt.stage, Stage::Working) {
+            Stage::Ordered(report, ours) if passed => Stage::Advancing(report, prepared(ours)),
+            Stage::Ordered(report, ours) => Stage::Gating(report, prepared(ours)),
+            other => other,
         };
     }
 
@@ -71,8 +71,9 @@ impl State {
         self.release(ix, touched);
         let task = self.task_mut(ix);
         let Some(attempt) = task.attempt.take() else { return };
-        let Some(report) = attempt.stage.report().cloned() else { return };
-        task.delivered = Some(Delivered { attempt: attempt.dispatch.attempt, report, merged, changes });
+        let Some(report) = attempt.stage.into_report() else { return };
+        task.delivered =
+            Some(Delivered { attempt: attempt.dispatch.attempt, report: *report, merged, changes });
         self.set_state(ix, TaskState::Success, None);
         for dependant in self.task(ix).dependants.clone() {
             let task = self.task_mut(dependant);

@@ -183,6 +183,18 @@ impl Stage {
         }
     }
 
+    /// The report, taken out of a stage that is over.
+    pub(super) fn into_report(self) -> Option<Box<Report>> {
+        match self {
+            Self::Assigned | Self::Working => None,
+            Self::Checking(report, _)
+            | Self::Queued(report)
+            | Self::Ordered(report, _)
+            | Self::Gating(report, _)
+            | Self::Advancing(report, _) => Some(report),
+        }
+    }
+
     pub(super) fn checks_mut(&mut self) -> Option<&mut Checks> {
         match self {
             Self::Checking(_, checks) => Some(checks),
@@ -312,8 +324,8 @@ pub enum Why {
     Agent(String),
     /// Its attempts are used up; the last one ended so.
     Attempts(String),
-    /// It was lost too often.
-    Losses(LossWord),
+    /// It was lost too often, the last time for this reason, if one is known.
+    Losses(LossWord, String),
     /// Somebody stopped it.
     Stopped,
 }
@@ -335,9 +347,14 @@ impl std::fmt::Display for Why {
             Self::Dependency(task) => write!(f, "depends on {task}, which did not succeed"),
             Self::Conflict(files) => write!(f, "merge conflict in {}", files.join(", ")),
             Self::Agent(text) | Self::Attempts(text) => f.write_str(text),
-            Self::Losses(LossWord::Attempts) => write!(f, "its attempts were lost {MAX_LOSSES} times"),
-            Self::Losses(LossWord::Checks) => write!(f, "its checks were lost {MAX_LOSSES} times"),
-            Self::Losses(LossWord::Refusals) => write!(f, "nodes refused it {MAX_REFUSALS} times"),
+            Self::Losses(word, reason) => {
+                match word {
+                    LossWord::Attempts => write!(f, "its attempts were lost {MAX_LOSSES} times")?,
+                    LossWord::Checks => write!(f, "its checks were lost {MAX_LOSSES} times")?,
+                    LossWord::Refusals => write!(f, "nodes refused it {MAX_REFUSALS} times")?,
+                }
+                if reason.is_empty() { Ok(()) } else { write!(f, ", at last because: {reason}") }
+            }
             Self::Stopped => f.write_str("stopped on request"),
         }
     }

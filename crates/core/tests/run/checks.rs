@@ -44,7 +44,7 @@ fn checks_are_numbered_under_their_attempt_before_and_on_the_merge() {
     let of = desk.check_of(Some("a"));
     let first = desk.dispatch_check(&of, 0, node(1));
     assert_eq!(desk.show(), "a running [3.c1]; => running");
-    desk.put(Fact::CheckLost { at: first, cause: LossCause::Node });
+    desk.put(Fact::CheckLost { at: first, cause: LossCause::Node, reason: String::new() });
     let again = desk.duties();
     desk.dispatch_check(&of, 0, node(1));
     assert_eq!(desk.show(), "a running [3.c2]; => running");
@@ -96,7 +96,7 @@ fn a_lost_check_costs_nothing_within_its_bound() {
         let of = desk.check_of(Some("a"));
         for cause in [LossCause::Process, LossCause::Node] {
             let at = desk.dispatch_check(&of, 0, node(1));
-            desk.put(Fact::CheckLost { at, cause });
+            desk.put(Fact::CheckLost { at, cause, reason: String::new() });
         }
     }
     desk.decide();

@@ -251,7 +251,7 @@ impl Desk {
     pub fn lose(&mut self, task: &str, cause: LossCause) {
         self.start(task);
         let at = self.at(task);
-        self.put(Fact::Lost { at, cause, capture: None });
+        self.put(Fact::Lost { at, cause, capture: None, reason: String::new() });
         self.decide();
     }
 

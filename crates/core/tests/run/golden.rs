@@ -3,7 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "stored journals are files; the heart itself reads none")]
 
-use std::{fs, path::PathBuf};
+use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use ensemble_core::{
     outcome::{Changes as Files, Ending, Outcome, Usage},
@@ -186,8 +186,8 @@ fn losses_and_resume() {
         let at = desk.at("a");
         let work = desk.new_commit();
         let capture = report(Ending::Done, "", Some(work)).delivery;
-        desk.put(Fact::Lost { at, cause: LossCause::Process, capture });
-        desk.put(Fact::CheckLost { at: check, cause: LossCause::Process });
+        desk.put(Fact::Lost { at, cause: LossCause::Process, capture, reason: String::new() });
+        desk.put(Fact::CheckLost { at: check, cause: LossCause::Process, reason: String::new() });
         desk.decide();
         desk.check(Some("c"), 0, true);
         desk.done("a");
@@ -235,7 +235,7 @@ fn stop() {
         desk.report("d", Ending::Done, "did it");
         desk.stop(None);
         let at = desk.at("a");
-        desk.put(Fact::Lost { at, cause: LossCause::Interrupted, capture: None });
+        desk.put(Fact::Lost { at, cause: LossCause::Interrupted, capture: None, reason: String::new() });
         let fact = Fact::Merged {
             task: id("d"),
             attempt: desk.attempt("d"),
@@ -257,4 +257,20 @@ fn planning_in_parts() {
         desk.put(Fact::Planned { scope: "".into(), conventions: Vec::new(), tasks, complete: false });
         desk
     });
+}
+
+#[test]
+fn every_kind_of_fact_is_in_a_stored_journal() {
+    // The names as the source gives them: `Self::Started { .. } => "started",`.
+    let source = include_str!("../../src/run/fact.rs");
+    let arms = source.lines().filter(|line| line.trim_start().starts_with("Self::"));
+    let kinds: Vec<&str> = arms.filter_map(|line| line.split('"').nth(1)).collect();
+    assert!(kinds.len() >= 20, "{kinds:?}");
+    let files = fs::read_dir(file("")).unwrap().map(|entry| entry.unwrap().path());
+    let journals = files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
+    let lines: String = journals.map(|path| fs::read_to_string(path).unwrap()).collect();
+    let stored: BTreeSet<&str> =
+        lines.split("\"kind\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let missing: Vec<&&str> = kinds.iter().filter(|kind| !stored.contains(**kind)).collect();
+    assert!(missing.is_empty(), "no stored journal has these: {missing:?}");
 }

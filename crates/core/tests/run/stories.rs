@@ -174,7 +174,7 @@ fn an_interrupted_attempts_work_is_named_to_the_next_one() {
     let work = desk.new_commit();
     let capture = report(Ending::Done, "", Some(work.clone())).delivery;
     let at = desk.at("a");
-    desk.put(Fact::Lost { at, cause: LossCause::Interrupted, capture });
+    desk.put(Fact::Lost { at, cause: LossCause::Interrupted, capture, reason: String::new() });
     let previous = desk.state.tasks[0].previous.clone().unwrap();
     assert_eq!((previous.attempt.0, previous.capture.unwrap().commit), (1, work));
 }
@@ -339,4 +339,17 @@ fn an_end_names_the_head_and_comes_when_it_is_due() {
     assert!(admit(&desk.state, &end(EndState::Failed, head.clone())).is_err(), "nothing failed");
     assert!(admit(&desk.state, &end(EndState::Delivered, commit(1))).is_err(), "the branch is elsewhere");
     desk.put(end(EndState::Delivered, head));
+}
+
+#[test]
+fn a_task_that_was_lost_too_often_says_why_the_last_time() {
+    let mut desk = Desk::new("a");
+    for _ in 0..MAX_LOSSES {
+        desk.start("a");
+        let at = desk.at("a");
+        let reason = "no room on the disk".to_owned();
+        desk.put(Fact::Lost { at, cause: LossCause::Environment, capture: None, reason });
+        desk.decide();
+    }
+    assert!(desk.show().contains("lost 10 times, at last because: no room on the disk"), "{}", desk.show());
 }

@@ -141,10 +141,12 @@ impl World {
             20..30 => said(Ending::Revise, Some(work)),
             30..40 => said(Ending::Blocked, None),
             40..45 => said(Ending::Stopped, Some(work)),
-            45..70 => Fact::Lost { at, cause: CAUSES[usize::from(how % 5)], capture: None },
+            45..70 => {
+                Fact::Lost { at, cause: CAUSES[usize::from(how % 5)], capture: None, reason: String::new() }
+            }
             70..80 => {
                 let capture = report(Ending::Done, "", Some(work)).delivery;
-                Fact::Lost { at, cause: LossCause::Interrupted, capture }
+                Fact::Lost { at, cause: LossCause::Interrupted, capture, reason: String::new() }
             }
             80..90 => Fact::Refused { at, reason: "no slot".into() },
             90..130 => said(Ending::Done, None),
@@ -159,7 +161,7 @@ impl World {
             0..60 => Fact::Reported { at, report: report(Ending::Done, "it was done already", Some(work)) },
             60..120 => Fact::Reported { at, report: report(Ending::Stopped, "stopped", Some(work)) },
             120..150 => Fact::Reported { at, report: report(Ending::Blocked, "it needs a key", None) },
-            _ => Fact::Lost { at, cause: CAUSES[usize::from(how % 5)], capture: None },
+            _ => Fact::Lost { at, cause: CAUSES[usize::from(how % 5)], capture: None, reason: String::new() },
         }
     }
 
@@ -319,7 +321,7 @@ impl World {
         let Some(attempt) = &self.desk.state.task(ix).attempt else { return };
         if attempt.dispatch.place == *place && matches!(attempt.stage, Stage::Assigned | Stage::Working) {
             let at = self.at(ix);
-            self.must(Fact::Lost { at, cause, capture: None });
+            self.must(Fact::Lost { at, cause, capture: None, reason: String::new() });
         }
     }
 
@@ -332,7 +334,11 @@ impl World {
                 })
             });
             if live {
-                self.must(Fact::CheckLost { at: CheckRef { of, check, token }, cause });
+                self.must(Fact::CheckLost {
+                    at: CheckRef { of, check, token },
+                    cause,
+                    reason: String::new(),
+                });
             }
         }
     }
@@ -346,7 +352,7 @@ impl World {
         for duty in self.desk.duties() {
             if let Duty::Attempt { task, .. } | Duty::Stop { task, .. } = duty {
                 let at = self.at(task);
-                self.must(Fact::Lost { at, cause: LossCause::Process, capture: None });
+                self.must(Fact::Lost { at, cause: LossCause::Process, capture: None, reason: String::new() });
             }
         }
         self.lose_checks(|_| true, LossCause::Process);
@@ -382,7 +388,7 @@ fn verdict(at: CheckRef, how: u8) -> Fact {
         0..40 => {
             Fact::CheckReported { at, passed: false, ended: "exit 1".into(), output: "no such table".into() }
         }
-        40..100 => Fact::CheckLost { at, cause: CAUSES[usize::from(how % 5)] },
+        40..100 => Fact::CheckLost { at, cause: CAUSES[usize::from(how % 5)], reason: String::new() },
         _ => Fact::CheckReported { at, passed: true, ended: "exit 0".into(), output: "ok".into() },
     }
 }

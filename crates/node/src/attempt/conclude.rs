@@ -1,7 +1,7 @@
 //! The steps after an agent's turn: outputs given in words become files, what is in the working copy
 //! becomes a commit under the attempt's ref, and what the agent said is weighed against it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use ensemble_agent::{Exit, OutputValue, Reading, TurnEnd};
 use ensemble_core::{
@@ -99,6 +99,10 @@ impl Job {
             let seen = Seen { changed: false, missing: work.outputs.clone() };
             return Ok(Found { left_out: left_out.collect(), seen, ..Found::default() });
         };
+        if self.folder.path().is_dir() && !is_real_folder(&prepared.dir) {
+            let why = "its working directory is gone or is no folder any more; leave it where it is";
+            return Err(failed(why.to_owned()));
+        }
         let (stored, outputs) = (self.stored.clone(), reading.outputs.clone());
         let (mode, note) = (work.worktree, note(&self.stored, work, reading.outcome.summary.head()));
         let repository = &self.stored.assign.repository;
@@ -113,12 +117,7 @@ impl Job {
         });
         looking.await.map_err(|trouble| match trouble {
             // What the agent left is too much, or not of this world: its own doing.
-            Trouble::Final(why) => How::Report(Report {
-                outcome: Outcome::failed(format!("what it left can't be taken: {why}")),
-                delivery: None,
-                left_out: Vec::new(),
-                log: None,
-            }),
+            Trouble::Final(why) => failed(format!("what it left can't be taken: {why}")),
             Trouble::Passing(why) | Trouble::Failing(why) => How::Lost {
                 cause: LossCause::Environment,
                 capture: None,
@@ -137,6 +136,15 @@ impl Job {
         let outcome = evidence::judge(outcome, work.worktree, &work.outputs, &seen);
         How::Report(Report { outcome: evidence::bound(outcome), delivery, left_out, log: None })
     }
+}
+
+/// The end of an attempt whose agent left nothing that can be taken: its own doing.
+fn failed(why: String) -> How {
+    How::Report(Report { outcome: Outcome::failed(why), delivery: None, left_out: Vec::new(), log: None })
+}
+
+fn is_real_folder(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_dir())
 }
 
 /// The commit of an end, if it has one.

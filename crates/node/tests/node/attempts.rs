@@ -217,3 +217,12 @@ pub async fn a_base_that_nobody_has_costs_no_attempt() {
     let key = bench.hand_out(Assign { epoch: Epoch(2), ..bench.work(6) }).await;
     assert!(bench.coordinator.refusal(&key).await.contains("superseded"));
 }
+
+pub async fn an_agent_that_takes_its_working_directory_away_has_failed() {
+    let bench = Bench::new();
+    let _node = bench.node("cd /; rm -r \"$ENSEMBLE_WORKTREE\"; ln -s /etc \"$ENSEMBLE_WORKTREE\"").await;
+    let report = bench.report(bench.work(5)).await;
+    assert_eq!(report.outcome.ending, Ending::Failed);
+    assert!(report.outcome.blockers[0].head().contains("working directory is gone"), "{report:?}");
+    bench.until("the attempt is cleared away", || bench.attempts().is_empty()).await;
+}

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         attempts::an_assignment_that_comes_again_changes_nothing,
         attempts::a_stopped_attempt_hands_in_what_it_has,
         attempts::time_is_limited_and_the_work_kept,
+        attempts::an_agent_that_takes_its_working_directory_away_has_failed,
         attempts::outputs_in_words_become_files,
         attempts::done_is_believed_only_with_evidence,
         attempts::changes_of_a_reader_are_dropped_and_named,

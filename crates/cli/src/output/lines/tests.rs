@@ -131,10 +131,18 @@ fn a_failed_check_shows_the_end_of_its_output() {
 fn losses_conflicts_and_waits_say_why() {
     let mut narrator = narrator();
     let capture = Some(Delivery { commit: commit('d'), changes: changes(1, 1, 0) });
-    let lost = Fact::Lost { at: at("ST-2", 1, 4), cause: LossCause::Interrupted, capture };
+    let lost =
+        Fact::Lost { at: at("ST-2", 1, 4), cause: LossCause::Interrupted, capture, reason: String::new() };
     assert_eq!(
         tell(&mut narrator, 4, vec![dispatched("ST-2", 1, "back"), lost]),
         ["lost ST-2 attempt 1: it was interrupted, what it had is kept; it is tried again"]
+    );
+    let cause = LossCause::Environment;
+    let lost =
+        Fact::Lost { at: at("ST-2", 1, 4), cause, capture: None, reason: "no room on the disk".into() };
+    assert_eq!(
+        tell(&mut self::narrator(), 4, vec![dispatched("ST-2", 1, "back"), lost]),
+        ["lost ST-2 attempt 1: the node could not run it: no room on the disk; it is tried again"]
     );
     let mut facts = schema_is_merged();
     facts.truncate(4);

@@ -108,4 +108,55 @@ fn a_run_that_goes_on_is_shown_with_who_works_on_it() {
     assert_eq!(alone[1], "goal: A shop for books");
     assert_eq!(alone.last().unwrap(), &format!("  ensemble resume {}", run()));
     assert!(owned.last().unwrap().starts_with("process 7 works on it"), "{owned:?}");
+    let now = state.began_ms + 185_000;
+    assert!(show_at(&state, None, now)[0].contains(" running, began 3 min ago: 0 of 1"), "{}", alone[0]);
+}
+
+#[test]
+fn a_run_that_somebody_works_on_is_watched_and_not_resumed() {
+    let state = state(&["api"], vec![dispatched("api", 1, "back")]);
+    let lines = fetched(&state, &home(), Some(7));
+    assert_eq!(lines.last().unwrap(), &format!("  ensemble watch {}", run()));
+}
+
+#[test]
+fn idle_time_between_two_stretches_is_not_counted() {
+    let mut facts = merged("schema");
+    facts.push(ended(EndState::Delivered, ""));
+    let mut state = state(&["schema"], facts);
+    state.epoch = ensemble_core::ids::Epoch(2);
+    assert!(show_at(&state, None, state.began_ms + 7_200_000)[0].contains(" delivered, began 2 h ago: "));
+}
+
+#[test]
+fn a_question_is_shown_and_answered_with_a_prompt() {
+    let asked = reported(at("api", 1, 4), Ending::Blocked, "Which currency?", None);
+    let wait = Fact::Waiting { reason: ensemble_core::run::fact::WaitReason::Blocked };
+    let state = state(&["api"], vec![dispatched("api", 1, "back"), asked, wait]);
+    let lines = summary(&state, &home());
+    let next = [
+        "asked:".to_owned(),
+        "  api: Which currency?".to_owned(),
+        "next:".to_owned(),
+        format!("  ensemble retry {} api --prompt \"…\"", run()),
+    ];
+    assert_eq!(lines[lines.len() - 4..], next, "{lines:?}");
+}
+
+#[test]
+fn many_failures_are_counted_and_tried_again_by_one_command() {
+    let ids: Vec<String> = (1..=7).map(|number| format!("t{number}")).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let mut facts = Vec::new();
+    for id in &ids {
+        for attempt in 1..=2 {
+            let token = 4 + facts.len() as u64;
+            facts.push(dispatched(id, attempt, "back"));
+            facts.push(reported(at(id, attempt, token), Ending::Failed, "no", None));
+        }
+    }
+    facts.push(ended(EndState::Failed, "failed"));
+    let lines = summary(&state(&ids, facts), &home());
+    let last = [format!("  ensemble retry {}", run()), "  … and 2 tasks more like these".to_owned()];
+    assert_eq!(lines[lines.len() - 2..], last, "{lines:?}");
 }

@@ -229,9 +229,12 @@ mod tests {
         fs::create_dir_all(&refs).unwrap();
         fs::write(refs.join("run.lock"), "").unwrap();
         let healths = found(data).await;
-        for expected in
-            [("journal", Health::Good), ("sockets", Health::Warning), ("locks", Health::Warning), ("working copies", Health::Warning)]
-        {
+        for expected in [
+            ("journal", Health::Good),
+            ("sockets", Health::Warning),
+            ("locks", Health::Warning),
+            ("working copies", Health::Warning),
+        ] {
             assert!(healths.contains(&expected), "{expected:?} in {healths:?}");
         }
         fs::write(data.join("journal.db"), vec![7; 8192]).unwrap();

@@ -133,7 +133,10 @@ mod tests {
         let mut shelf = Shelf::new(RunId::from_parts(1, 1));
         shelf.take(&entry(5, dispatched("api", 1, "back")), None);
         let at = AttemptRef { task: TaskId::new("api").unwrap(), attempt: AttemptNumber(1), token: Seq(5) };
-        shelf.take(&entry(6, Fact::Lost { at, cause: LossCause::Node, capture: None }), None);
+        shelf.take(
+            &entry(6, Fact::Lost { at, cause: LossCause::Node, capture: None, reason: String::new() }),
+            None,
+        );
         shelf.take(&entry(7, dispatched("api", 2, "back")), None);
         shelf.take(&entry(8, dispatched("page", 1, "front")), None);
         shelf
