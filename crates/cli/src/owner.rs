@@ -18,6 +18,7 @@ use ensemble_workspace::UserRepository;
 
 use crate::{
     args::{Format, Place},
+    config::Config,
     embedded::Embedded,
     equipment,
     error::Error,
@@ -110,6 +111,7 @@ impl Existing {
     /// # Errors
     /// When somebody owns it, or the data directory can't be used.
     pub async fn take_over(self, file: Option<&Path>, format: Format) -> Result<Session, Error> {
+        let notify = Config::ours()?.notify;
         let team = self.crew(file).await?;
         let lacks = equipment::programs(team.employees.iter(), equipment::ours).into_iter();
         lacks
@@ -132,6 +134,7 @@ impl Existing {
             into,
             data: self.data,
             format,
+            notify,
             made: None,
         })
     }
