@@ -80,8 +80,10 @@ pub struct Crew {
     pub warnings: Vec<Finding>,
 }
 
-/// A team file, read and checked, for tests.
-#[cfg(test)]
+/// A team file, read and checked.
+///
+/// # Errors
+/// As [`team_of`] and [`text`].
 pub fn read_team(path: &Path, folder: Option<&Path>) -> Result<Crew, Error> {
     team_of(path, text(path)?, folder)
 }

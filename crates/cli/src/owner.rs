@@ -90,7 +90,7 @@ impl Existing {
     async fn crew(&self, file: Option<&Path>) -> Result<Team, Error> {
         let Some(file) = file else { return self.team().await };
         let folder = self.repository.as_ref().and_then(|repository| repository.folder().ok().flatten());
-        let team = files::team_of(file, files::text(file)?, folder.as_deref())?.team;
+        let team = files::read_team(file, folder.as_deref())?.team;
         let roster = self.state.submitted.iter().flat_map(|submitted| &submitted.roster);
         let missing: Vec<&str> = roster
             .filter(|member| !team.employees.iter().any(|one| one.id == member.employee))
