@@ -14,6 +14,9 @@ use ensemble_tests::{Plan, Started, Team, World, task_of, tell, within};
 
 const MIB: u64 = 1 << 20;
 
+/// Between two places of a file that are damaged; no divisor of a page.
+const STEP: usize = 211;
+
 /// A world whose data lie on a disk of their own.
 struct Disk {
     world: World,
@@ -193,8 +196,7 @@ fn a_flipped_byte_is_refused_with_a_word_or_changes_nothing_that_is_shown_as_sou
     let database = journal(&world, "journal.db");
     let whole = fs::read(&database).unwrap();
     let mut refused = 0;
-    // Every page's header, and places within.
-    for at in (0..whole.len()).step_by(1021) {
+    for at in (0..whole.len()).step_by(STEP) {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x40;
         fs::write(&database, &damaged).unwrap();
@@ -215,7 +217,7 @@ fn a_flipped_byte_is_refused_with_a_word_or_changes_nothing_that_is_shown_as_sou
         assert!(!shown.stderr.contains("panicked"), "{}", shown.stderr);
         assert_eq!(fs::read(&database).unwrap(), damaged, "bytes are kept");
     }
-    tell(&format!("flipped bytes: {refused} refused of {}", whole.len().div_ceil(1021)));
+    tell(&format!("flipped bytes: {refused} refused of {}", whole.len().div_ceil(STEP)));
     assert!(refused > 0);
 }
 
