@@ -26,7 +26,7 @@ use crate::{
 const READ_LIMIT: u64 = 64 * 1024 * 1024;
 
 /// Names of the team file in a repository, the first one found counts.
-const TEAM_FILES: [&str; 3] = [".ensemble/team.yaml", "team.yaml", "role.yaml"];
+pub const TEAM_FILES: [&str; 3] = [".ensemble/team.yaml", "team.yaml", "role.yaml"];
 
 /// The text of a file as the user named it; `-` is standard input.
 ///
@@ -80,8 +80,10 @@ pub struct Crew {
     pub warnings: Vec<Finding>,
 }
 
-/// A team file, read and checked, for tests.
-#[cfg(test)]
+/// A team file, read and checked.
+///
+/// # Errors
+/// As [`team_of`] and [`text`].
 pub fn read_team(path: &Path, folder: Option<&Path>) -> Result<Crew, Error> {
     team_of(path, text(path)?, folder)
 }

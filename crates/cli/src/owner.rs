@@ -18,6 +18,7 @@ use ensemble_workspace::UserRepository;
 
 use crate::{
     args::{Format, Place},
+    config::Config,
     embedded::Embedded,
     equipment,
     error::Error,
@@ -89,7 +90,7 @@ impl Existing {
     async fn crew(&self, file: Option<&Path>) -> Result<Team, Error> {
         let Some(file) = file else { return self.team().await };
         let folder = self.repository.as_ref().and_then(|repository| repository.folder().ok().flatten());
-        let team = files::team_of(file, files::text(file)?, folder.as_deref())?.team;
+        let team = files::read_team(file, folder.as_deref())?.team;
         let roster = self.state.submitted.iter().flat_map(|submitted| &submitted.roster);
         let missing: Vec<&str> = roster
             .filter(|member| !team.employees.iter().any(|one| one.id == member.employee))
@@ -110,6 +111,7 @@ impl Existing {
     /// # Errors
     /// When somebody owns it, or the data directory can't be used.
     pub async fn take_over(self, file: Option<&Path>, format: Format) -> Result<Session, Error> {
+        let notify = Config::ours()?.notify;
         let team = self.crew(file).await?;
         let lacks = equipment::programs(team.employees.iter(), equipment::ours).into_iter();
         lacks
@@ -132,6 +134,7 @@ impl Existing {
             into,
             data: self.data,
             format,
+            notify,
             made: None,
         })
     }

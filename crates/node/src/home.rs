@@ -140,6 +140,33 @@ impl Held {
         Ok(Some(Self { path, id, mirrors, _lock: lock }))
     }
 
+    /// All directories below `<data>/nodes` that no other process holds, and how many are held.
+    pub(crate) fn free(data: &Path) -> Result<(Vec<Self>, usize), Error> {
+        let nodes = data.join("nodes");
+        let entries = match fs::read_dir(&nodes) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+            Err(error) => return Err(error).doing_to("list", nodes),
+        };
+        let (mut free, mut taken) = (Vec::new(), 0);
+        for entry in entries {
+            let path = entry.doing_to("list", &nodes)?.path();
+            if path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name.parse::<u32>().is_err())
+            {
+                continue;
+            }
+            match Self::take(path)? {
+                Some(held) => free.push(held),
+                None => taken += 1,
+            }
+        }
+        Ok((free, taken))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn id(&self) -> &NodeId {
         &self.id
     }

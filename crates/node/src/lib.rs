@@ -13,6 +13,7 @@ mod mirrors;
 mod node;
 mod outbox;
 mod ports;
+mod prune;
 mod recover;
 mod restart;
 mod store;
@@ -22,6 +23,7 @@ pub use ensemble_agent::KeeperCommand;
 pub use error::Error;
 pub use home::Home;
 pub use node::{Config, NodeHandle, start};
+pub use prune::{Pruned, prune};
 pub use transfer::{Dial, Dialling};
 
 /// The fault points of this crate. Each stands before its effect under this name, and after it

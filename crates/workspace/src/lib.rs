@@ -19,6 +19,7 @@ mod worktree;
 #[cfg(test)]
 mod testing;
 
+pub use diff::{FileChange, FileStatus};
 pub use error::Error;
 pub use merge::{ConflictFile, Merge, What};
 pub use note::{CaptureNote, MergeNote};

@@ -91,7 +91,7 @@ fn show_at(state: &State, pid: Option<u32>, now: u64) -> Vec<String> {
     lines.push(format!("branch: {}", state.branch()));
     match pid {
         Some(pid) => {
-            lines.push(format!("process {pid} works on it; watch it with `ensemble events {run} --follow`"));
+            lines.push(format!("process {pid} works on it; watch it with `ensemble watch {run}`"));
         }
         None => {
             lines.extend(questions(state));
@@ -254,7 +254,7 @@ fn is_under_way(state: &State) -> bool {
 #[must_use]
 pub fn advice_beside(state: &State, home: Option<&Home>, pid: Option<u32>) -> Vec<String> {
     if pid.is_some() && is_under_way(state) {
-        return vec![format!("ensemble events {} --follow", state.run)];
+        return vec![format!("ensemble watch {}", state.run)];
     }
     advice(state, home)
 }

@@ -66,6 +66,29 @@ impl UserRepository {
         Ok(refs::target(&repo, &name)?.map_or(Standing::Absent, Standing::At))
     }
 
+    /// The branches that hold `id`, local ones by their short names, others as `origin/main`, in order.
+    /// None when the commit is not here.
+    ///
+    /// # Errors
+    /// When the repository can't be read.
+    pub fn branches_with(&self, id: &CommitId) -> Result<Vec<String>, Error> {
+        let repo = self.git()?;
+        let id = oid(id)?;
+        if repo.find_commit(id).is_err() {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        for prefix in ["refs/heads/", "refs/remotes/"] {
+            for (name, tip) in refs::list(&repo, prefix)? {
+                let tip = oid(&tip)?;
+                if tip == id || repo.graph_descendant_of(tip, id).doing("walk the history")? {
+                    found.push(name[prefix.len()..].to_owned());
+                }
+            }
+        }
+        Ok(found)
+    }
+
     /// Moves `branch` from `base`, where the run started, to `commit`, which must be here already
     /// and follow `base`. Repeating it is safe.
     ///

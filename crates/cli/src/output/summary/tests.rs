@@ -116,7 +116,7 @@ fn a_run_that_goes_on_is_shown_with_who_works_on_it() {
 fn a_run_that_somebody_works_on_is_watched_and_not_resumed() {
     let state = state(&["api"], vec![dispatched("api", 1, "back")]);
     let lines = fetched(&state, &home(), Some(7));
-    assert_eq!(lines.last().unwrap(), &format!("  ensemble events {} --follow", run()));
+    assert_eq!(lines.last().unwrap(), &format!("  ensemble watch {}", run()));
 }
 
 #[test]
