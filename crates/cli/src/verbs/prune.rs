@@ -242,6 +242,9 @@ fn lines(
     if nodes.busy > 0 {
         lines.push(format!("{} nodes of living processes were not looked at", nodes.busy));
     }
+    if *facts == 0 {
+        return lines;
+    }
     lines.push(
         "not given back: the journal's file keeps its length, what is free in it is used again".to_owned(),
     );
