@@ -144,22 +144,23 @@ fn the_environment_is_clean() {
     assert!(!holds(&world.data(), b"canary-secret"), "the secret lies in the data directory");
 }
 
-/// A back end that can't be started is not tried again and again: a person must mend it, and is told what.
+/// A program that can't be started blocks its task at once, for a person to put right, and is named.
 #[test]
 fn a_command_that_does_not_exist_is_named() {
     let world = World::new();
     let team = Team::default().employee_with(
         "ant",
         1,
-        json!({ "backend": { "command": ["no-such-agent-anywhere"] } }),
+        json!({ "backend": { "command": ["no-such-agent-anywhere"] }, "max_attempts": 1 }),
     );
     let plan = Plan::new().task("a", &[]);
     world.set_up(&team, &plan);
     let done = world.run(&[]).expect(3);
-    let task = task_of(&done.json(), "a").clone();
+    let result = done.json();
+    let task = task_of(&result, "a");
+    assert_eq!((&task["state"], &task["attempt"]), (&json!("blocked"), &json!(1)), "{task:#}");
     let why = task["why"].to_string();
     assert!(why.contains("no-such-agent-anywhere"), "{why}");
-    assert_eq!((&task["state"], &task["attempt"]), (&json!("blocked"), &json!(1)));
 }
 
 /// Waits for the end and measures on the way how much memory the process had at most.

@@ -96,7 +96,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("notes.txt"), "mine").unwrap();
         let made = find_or_make(root.path(), true).unwrap();
-        assert_eq!(made.uncommitted().unwrap(), 1);
+        assert_eq!(made.uncommitted(&[]).unwrap(), 1);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod client;
 mod config;
 mod earlier;
 mod embedded;
+mod equipment;
 mod error;
 mod faults;
 mod files;

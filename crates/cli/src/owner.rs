@@ -20,10 +20,11 @@ use crate::{
     args::{Format, Place},
     config::Config,
     embedded::Embedded,
+    equipment,
     error::Error,
     files,
     follow::Follower,
-    output::{Narrator, Screen},
+    output::{self, Narrator, Screen},
     paths, runs,
     session::Session,
 };
@@ -112,6 +113,10 @@ impl Existing {
     pub async fn take_over(self, file: Option<&Path>, format: Format) -> Result<Session, Error> {
         let notify = Config::ours()?.notify;
         let team = self.crew(file).await?;
+        let lacks = equipment::programs(team.employees.iter(), equipment::ours).into_iter();
+        lacks
+            .chain(equipment::variables(team.employees.iter(), equipment::ours))
+            .for_each(|lack| output::say(&format!("warning: {lack}")));
         let embedded = Embedded::start(&self.data, &self.journal, Some(&team)).await?;
         let into = self.state.submitted.as_ref().and_then(|submitted| submitted.into.clone());
         let settled = Seq(self.state.seq.0 + 1);

@@ -25,7 +25,7 @@ pub use merge::{ConflictFile, Merge, What};
 pub use note::{CaptureNote, MergeNote};
 pub use refs::Expect;
 pub use repository::Repository;
-pub use user::{BranchMove, Head, UserRepository, is_branch_name};
+pub use user::{BranchMove, Head, Standing, UserRepository, is_branch_name};
 pub use worktree::{Capture, Skipped, Why, Worktree};
 
 /// The fault points of this crate. Each stands before its effect under this name, and after it

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use crate::{Source, none, root, sources};
 
 /// How a path of the project begins; other paths are those of a user's project.
-const OURS: [&str; 5] = ["crates/", "proto/", "deploy/", "docs/", ".ci/"];
+const OURS: [&str; 4] = ["crates/", "proto/", "deploy/", ".ci/"];
 
 fn documents() -> Vec<Source> {
     let wanted = |path: &str| path.ends_with(".md") && (path == "README.md" || path.starts_with("docs/"));

@@ -122,7 +122,7 @@ mod tests {
         assert!(root.path().join(".gitignore").is_file(), "dotfiles are embedded");
         ground::make(root.path(), "The demo project\n", true).unwrap();
         let repository = ensemble_workspace::UserRepository::discover(root.path()).unwrap();
-        assert_eq!(repository.uncommitted().unwrap(), 0);
+        assert_eq!(repository.uncommitted(&[]).unwrap(), 0);
         assert_eq!(repository.head().unwrap().branch.as_deref(), Some("main"));
     }
 }

@@ -69,7 +69,7 @@ fn configuration(config: Result<Config, Error>) -> Finding {
 fn repository_of(repository: &UserRepository) -> Finding {
     const NAME: &str = "repository";
     let shown = repository.path().display();
-    match (repository.is_shallow(), repository.uncommitted()) {
+    match (repository.is_shallow(), repository.uncommitted(&[])) {
         (Err(error), _) | (_, Err(error)) => Finding::bad(NAME, format!("{shown}: {error}"), ""),
         (Ok(true), _) => {
             Finding::bad(NAME, format!("{shown} lacks older history"), "`git fetch --unshallow`")
