@@ -38,6 +38,17 @@ pub struct Pruned {
     pub busy: u64,
 }
 
+impl std::ops::AddAssign for Pruned {
+    /// Nodes that are busy are the same ones each time.
+    fn add_assign(&mut self, more: Self) {
+        self.attempts += more.attempts;
+        self.refs += more.refs;
+        self.mirrors += more.mirrors;
+        self.bytes += more.bytes;
+        self.busy = self.busy.max(more.busy);
+    }
+}
+
 /// Clears away what the runs in `gone` left below `<data>/nodes`; with `dry_run` only counts it.
 ///
 /// # Errors
