@@ -3,6 +3,7 @@
 //! that anybody must do with such a plan: an adjacency list made from its ids and walked in order.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that goes wrong stops")]
+#![allow(clippy::disallowed_types, reason = "the plain way to look ids up; nothing depends on its order")]
 #![allow(missing_docs, reason = "criterion makes its entry point")]
 
 use std::{
@@ -243,7 +244,6 @@ impl Desk {
 }
 
 /// The adjacency list of a plan, and how many dependencies each task has.
-#[allow(clippy::disallowed_types, reason = "the plain way to look ids up; nothing depends on its order")]
 fn list(plan: &[TaskSpec]) -> (Vec<Vec<u32>>, Vec<u32>) {
     let places: HashMap<&str, u32> = plan.iter().map(|task| task.id.as_str()).zip(0..).collect();
     let mut dependants = vec![Vec::new(); plan.len()];
