@@ -4,6 +4,7 @@
 
 #![allow(clippy::disallowed_types, reason = "the baseline is what anybody would write")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that goes wrong stops")]
+#![allow(clippy::disallowed_types, reason = "the plain way to look ids up; nothing depends on its order")]
 #![allow(missing_docs, reason = "criterion makes its entry point")]
 
 use std::{
@@ -244,7 +245,6 @@ impl Desk {
 }
 
 /// The adjacency list of a plan, and how many dependencies each task has.
-#[allow(clippy::disallowed_types, reason = "the plain way to look ids up; nothing depends on its order")]
 fn list(plan: &[TaskSpec]) -> (Vec<Vec<u32>>, Vec<u32>) {
     let places: HashMap<&str, u32> = plan.iter().map(|task| task.id.as_str()).zip(0..).collect();
     let mut dependants = vec![Vec::new(); plan.len()];
