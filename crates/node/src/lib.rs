@@ -12,10 +12,12 @@ mod link;
 mod mirrors;
 mod node;
 mod outbox;
+mod pool;
 mod ports;
 mod prune;
 mod recover;
 mod restart;
+mod room;
 mod store;
 mod transfer;
 

@@ -30,8 +30,14 @@ pub use worktree::{Capture, Skipped, Why, Worktree};
 
 /// The fault points of this crate. Each stands before its effect under this name, and after it
 /// under this name with `.done` appended.
-pub const FAULT_POINTS: &[&str] =
-    &["workspace.capture", "workspace.merge", "workspace.ref", "workspace.pack", "workspace.checkout"];
+pub const FAULT_POINTS: &[&str] = &[
+    "workspace.capture",
+    "workspace.merge",
+    "workspace.ref",
+    "workspace.pack",
+    "workspace.checkout",
+    "workspace.recycle",
+];
 
 /// A fault point: with the feature `faults` the tests make it fail, else it is nothing.
 macro_rules! fault {

@@ -115,6 +115,7 @@ impl Shell {
             }
             ToCoordinator::Inventory(inventory) => self.adopt(&link, &inventory),
             ToCoordinator::Ended(ended) => self.prepare(link, *ended, permit),
+            ToCoordinator::Slots { .. } => {}
         }
     }
 
