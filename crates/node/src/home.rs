@@ -177,7 +177,7 @@ impl Held {
     }
 
     /// Where working copies wait for their next attempt.
-    pub(crate) fn free(&self) -> PathBuf {
+    pub(crate) fn spare(&self) -> PathBuf {
         self.path.join("free")
     }
 

@@ -95,7 +95,7 @@ impl Pool {
         path: &Path,
     ) -> Result<Worktree, Error> {
         let _lock = self.hold()?;
-        while let Some(idle) = self.claim(&repository.to_string(), owner) {
+        while let Some(idle) = self.claim(repository.as_ref(), owner) {
             let keep = keep_ignored && idle.owner == *owner;
             let ready = Worktree::recycle(mirror, idle.work(), base, keep);
             match ready.and_then(|worktree| worktree.move_to(path)) {
