@@ -1,11 +1,16 @@
 //! The command line as typed: verbs and their flags, with examples. What they mean together is each
 //! verb's own business; nothing here reads a file.
 
+mod care;
+mod look;
 mod runs;
 
 use std::path::PathBuf;
 
+pub use care::{Completions, Doctor, Init, Prune};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ensemble_core::ids::RunId;
+pub use look::{Diff, Report, Wait, Watch};
 pub use runs::{Events, Fetch, Logs, Ps, Resume, Retry, Show, Stop};
 
 /// Lets a team of coding agents work on one git repository: a plan of tasks in, a branch out.
@@ -18,6 +23,7 @@ pub use runs::{Events, Fetch, Logs, Ps, Resume, Retry, Show, Stop};
 Examples:
   ensemble demo                        the whole thing on a small project that ships inside
   ensemble run --plan plan.yaml        carry out a plan with the team of this repository
+  ensemble init                        a first team file for the project in this folder
   ensemble ps                          what runs and ran here
   ensemble resume                      go on after a crash
 
@@ -34,6 +40,8 @@ pub struct Cli {
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum Verb {
+    /// Write a first team file and a plan for a project
+    Init(Init),
     /// Carry out a plan and bring home its result as a branch
     Run(Run),
     /// Carry out the shipped demo in a new directory
@@ -50,6 +58,14 @@ pub enum Verb {
     Events(Events),
     /// Print what agents and checks wrote
     Logs(Logs),
+    /// Tell a run as it happens, whoever works on it
+    Watch(Watch),
+    /// Wait for a run's end and end as it does
+    Wait(Wait),
+    /// Show what a run or a task changed, as a unified diff
+    Diff(Diff),
+    /// Write a run's report: deliveries, checks, what is open, how to take it over
+    Report(Report),
     /// Stop a run, or one of its tasks
     Stop(Stop),
     /// Try again what failed, is blocked or was stopped, and go on
@@ -58,8 +74,12 @@ pub enum Verb {
     Resume(Resume),
     /// Bring a run's branch into the repository
     Fetch(Fetch),
-    /// Look at this installation
+    /// Look whether anything is in the way of a run
     Doctor(Doctor),
+    /// Forget old runs and give back what they take up
+    Prune(Prune),
+    /// Print a shell's completions
+    Completions(Completions),
 }
 
 /// How results are printed.
@@ -99,6 +119,8 @@ Examples:
   ensemble run --plan plan.yaml
   ensemble run --plan plan.yaml --team team.yaml --repo ~/src/shop --into main
   ensemble run --plan plan.yaml -o json > result.json
+  ensemble run --plan plan.yaml --detach             prints the run's id; then watch, wait, stop
+  ensemble run --plan more.yaml --base last          goes on from the last run's result
 
 The team file is --team, else .ensemble/team.yaml, team.yaml or role.yaml in the repository.
 Your checkout is never written: the result is the branch ensemble/RUN.")]
@@ -115,9 +137,18 @@ pub struct Run {
     /// How the run decides what comes next: plan (loop, graph and delegate come later)
     #[arg(long, value_name = "S")]
     pub strategy: Option<String>,
-    /// The commit to start from
-    #[arg(long, value_name = "REV", default_value = "HEAD")]
+    /// The commit to start from, or the run whose result to start from
+    #[arg(long, value_name = "REV|RUN", default_value = "HEAD")]
     pub base: String,
+    /// Make a repository with an empty first commit, should there be none
+    #[arg(long)]
+    pub init: bool,
+    /// Leave the run going in a process of its own and print its id
+    #[arg(long)]
+    pub detach: bool,
+    /// Be that process, for the run of this id
+    #[arg(long, value_name = "RUN", hide = true, conflicts_with = "detach")]
+    pub detached_as: Option<RunId>,
     /// Also move this branch to the result, if it is delivered and nobody has the branch checked out
     #[arg(long, value_name = "BRANCH", value_parser = branch)]
     pub into: Option<String>,
@@ -217,17 +248,6 @@ pub struct Plan {
     pub output: Output,
 }
 
-/// `ensemble doctor`
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
-#[command(after_help = "\
-Examples:
-  ensemble doctor --fault-points")]
-pub struct Doctor {
-    /// List the points where tests make ensemble fail, one a line
-    #[arg(long, required = true)]
-    pub fault_points: bool,
-}
-
 impl Verb {
     /// How the verb was asked to print.
     #[must_use]
@@ -244,7 +264,14 @@ impl Verb {
             Self::Retry(args) => args.output.format,
             Self::Resume(args) => args.output.format,
             Self::Fetch(args) => args.output.format,
-            Self::Logs(_) | Self::Doctor(_) => Format::Table,
+            Self::Init(args) => args.output.format,
+            Self::Watch(args) => args.output.format,
+            Self::Wait(args) => args.output.format,
+            Self::Diff(args) => args.output.format,
+            Self::Report(args) => args.output.format,
+            Self::Doctor(args) => args.output.format,
+            Self::Prune(args) => args.output.format,
+            Self::Logs(_) | Self::Completions(_) => Format::Table,
         }
     }
 }
@@ -299,7 +326,9 @@ mod tests {
             "ensemble check --roster a,b plan.json",
             "ensemble logs last --attempt 2",
             "ensemble plan p.yaml --draw png",
-            "ensemble doctor",
+            "ensemble wait last --timeout 30",
+            "ensemble completions cmd",
+            "ensemble run --detached-as 01KBC000000000000000000001 --detach",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }

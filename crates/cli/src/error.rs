@@ -155,6 +155,7 @@ impl Error {
                 | Git::ForeignOwner { .. }
                 | Git::Unsupported { .. }
                 | Git::Shallow { .. }
+                | Git::BadName { .. }
                 | Git::NoSuchRevision { .. },
             ) => Exit::Usage,
             Self::Call { status, .. } => match status.code() {

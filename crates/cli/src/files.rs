@@ -11,19 +11,22 @@ use std::{
 use ensemble_core::{
     plan::{self, Plan},
     run::fact::SourceFile,
-    source::{self, Finding},
+    source::{self, Finding, Findings, Place, Value},
     team::{self, Team},
     text::Text,
 };
 
-use crate::error::{DoingTo, Error};
+use crate::{
+    args::Kind,
+    error::{DoingTo, Error},
+};
 
 /// Bytes of a file that are read at most: more than is accepted, so that its size can be named, but
 /// never a whole disk.
 const READ_LIMIT: u64 = 64 * 1024 * 1024;
 
 /// Names of the team file in a repository, the first one found counts.
-const TEAM_FILES: [&str; 3] = [".ensemble/team.yaml", "team.yaml", "role.yaml"];
+pub const TEAM_FILES: [&str; 3] = [".ensemble/team.yaml", "team.yaml", "role.yaml"];
 
 /// The text of a file as the user named it; `-` is standard input.
 ///
@@ -77,12 +80,20 @@ pub struct Crew {
     pub warnings: Vec<Finding>,
 }
 
-/// Reads and checks a team file. Files named by `use:` are looked for beside it, then in `folder`.
+/// A team file, read and checked.
+///
+/// # Errors
+/// As [`team_of`] and [`text`].
+pub fn read_team(path: &Path, folder: Option<&Path>) -> Result<Crew, Error> {
+    team_of(path, text(path)?, folder)
+}
+
+/// Checks a team file whose text was read. Files named by `use:` are looked for beside it, then in
+/// `folder`.
 ///
 /// # Errors
 /// [`Error::Files`] with all findings, and those of [`text`].
-pub fn read_team(path: &Path, folder: Option<&Path>) -> Result<Crew, Error> {
-    let text = text(path)?;
+pub fn team_of(path: &Path, text: String, folder: Option<&Path>) -> Result<Crew, Error> {
     let absolute = std::path::absolute(path).doing_to("find", path)?;
     let dir = absolute.parent().unwrap_or(Path::new("/")).to_owned();
     let used = RefCell::new(Vec::new());
@@ -151,10 +162,59 @@ pub struct Work {
 /// # Errors
 /// [`Error::Files`] with all findings, and those of [`text`].
 pub fn read_plan(path: &Path, team: Option<&Team>) -> Result<Work, Error> {
-    let text = text(path)?;
+    plan_of(path, text(path)?, team)
+}
+
+/// The same of a plan whose text was read already.
+///
+/// # Errors
+/// [`Error::Files`] with all findings.
+pub fn plan_of(path: &Path, text: String, team: Option<&Team>) -> Result<Work, Error> {
     let name = path.display().to_string();
     let (plan, warnings) = plan::read(&name, &text, team).map_err(Error::Files)?;
     Ok(Work { plan, file: source_file(&name, Path::new(""), text), warnings })
+}
+
+/// What a file is, by the keys at its top.
+///
+/// # Errors
+/// The findings that say why nobody can tell.
+pub fn kind_of(name: &str, text: &str) -> Result<Kind, Vec<Finding>> {
+    let mut findings = Findings::new(name);
+    let Some(tree) = source::parse(text, &mut findings) else {
+        return Err(findings.finish::<()>(None).err().unwrap_or_default());
+    };
+    let has = |key: &str| match &tree.value {
+        Value::Map(entries) => entries.iter().any(|entry| entry.key == key),
+        _ => false,
+    };
+    if has("sub_tasks") || has("project_scope") {
+        return Ok(Kind::Plan);
+    }
+    if ["employees", "subagents", "coordinator", "collaboration", "name"].into_iter().any(has) {
+        return Ok(Kind::Team);
+    }
+    let message =
+        "is neither a team file (`name`, `employees`) nor a plan (`sub_tasks`); say which with --kind";
+    Err(vec![Finding::error(name, Place::START, "unknown_kind", message)])
+}
+
+/// Why a file was refused: one that is plainly of the other kind needs no findings, only a word.
+#[must_use]
+pub fn refused(wanted: Kind, path: &Path, text: &str, error: Error) -> Error {
+    if !matches!(error, Error::Files(_)) {
+        return error;
+    }
+    let name = path.display().to_string();
+    match (wanted, kind_of(&name, text)) {
+        (Kind::Plan, Ok(Kind::Team)) => {
+            Error::usage(format!("{name} is a team file, not a plan"), "name it with --team FILE")
+        }
+        (Kind::Team, Ok(Kind::Plan)) => {
+            Error::usage(format!("{name} is a plan, not a team file"), "name it with --plan FILE")
+        }
+        _ => error,
+    }
 }
 
 fn source_file(name: &str, dir: &Path, text: String) -> SourceFile {
@@ -211,6 +271,19 @@ mod tests {
         let copies: Vec<_> =
             crew.files.iter().map(|file| (file.clone(), file.text.head().to_owned())).collect();
         assert_eq!(team_again(&copies).unwrap(), crew.team);
+    }
+
+    #[test]
+    fn a_team_file_in_the_place_of_a_plan_is_called_by_its_name() {
+        let plan = "sub_tasks:\n  - {id: a, description: A}\n";
+        let told = |wanted, name: &str, text: &str| {
+            refused(wanted, Path::new(name), text, Error::Files(Vec::new())).to_string()
+        };
+        let both = told(Kind::Plan, "team.yaml", TEAM) + &told(Kind::Team, "plan.yaml", plan);
+        for part in ["team.yaml is a team file", "--team", "plan.yaml is a plan", "--plan"] {
+            assert!(both.contains(part), "{both}");
+        }
+        assert!(told(Kind::Plan, "p", plan).contains("put right what is named above"));
     }
 
     #[test]

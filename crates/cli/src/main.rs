@@ -3,12 +3,18 @@
 
 mod args;
 mod client;
+mod config;
+mod earlier;
 mod embedded;
+mod equipment;
 mod error;
 mod faults;
 mod files;
 mod follow;
+mod ground;
 mod home;
+mod kept;
+mod notify;
 mod order;
 mod output;
 mod owner;
@@ -16,6 +22,7 @@ mod paths;
 mod runs;
 mod session;
 mod signals;
+mod tail;
 #[cfg(test)]
 mod testing;
 mod verbs;

@@ -1,7 +1,10 @@
 //! What a new run is made of: repository, base, team and plan, read and checked before anything
 //! starts, and the request that hands it in.
 
-use std::path::PathBuf;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use ensemble_core::{
     ids::{CommitId, RepositoryId, RunId},
@@ -11,13 +14,15 @@ use ensemble_core::{
     team::{Backend, Strategy, Team},
 };
 use ensemble_proto::{v1::SubmitRequest, wire_source_file};
-use ensemble_workspace::{Repository, UserRepository};
+use ensemble_workspace::{Error as Git, Repository, Standing, UserRepository};
 
 use crate::{
-    args::{Place, Run},
+    args::{Kind, Place, Run},
     client::Client,
+    equipment,
     error::{DoingTo, Error, patiently},
-    files, output,
+    files::{self, Crew},
+    output,
     paths::{self, Environment},
 };
 
@@ -81,12 +86,20 @@ impl Order {
         let folder = paths::folder_of(&repository)?;
         let data = paths::data_dir(data.as_deref(), &Environment::ours(), &folder)?;
         let team = files::find_team(args.team.as_deref(), &folder)?;
-        let crew = files::read_team(&team, Some(&folder))?;
-        let work = files::read_plan(plan, Some(&crew.team))?;
+        let text = files::text(&team)?;
+        let crew = files::team_of(&team, text.clone(), Some(&folder));
+        let crew = crew.map_err(|error| files::refused(Kind::Team, &team, &text, error))?;
+        let text = files::text(plan)?;
+        let work = files::plan_of(plan, text.clone(), Some(&crew.team));
+        let work = work.map_err(|error| files::refused(Kind::Plan, plan, &text, error))?;
         crew.warnings.iter().chain(&work.warnings).for_each(|one: &Finding| output::say(&one.to_string()));
         can_run(&crew.team, &work.plan)?;
         let base = base(&repository, &args.base)?;
-        warn_uncommitted(&repository)?;
+        if let Some(into) = &args.into {
+            warn_into(&repository, into, &base)?;
+        }
+        warn_uncommitted(&repository, &read_anyway(&team, plan, &crew, &folder))?;
+        warn_lacks(&crew.team, &work.plan);
         let goal = goal(args.goal.as_deref(), &work.plan, &crew.team);
         Ok(Self {
             goal,
@@ -204,8 +217,46 @@ fn base(repository: &UserRepository, rev: &str) -> Result<Base, Error> {
     }
 }
 
-fn warn_uncommitted(repository: &UserRepository) -> Result<(), Error> {
-    match repository.uncommitted()? {
+/// Refuses a branch that can't be moved at the end, and says if one will not be as things stand.
+fn warn_into(repository: &UserRepository, into: &str, base: &Base) -> Result<(), Error> {
+    let merge = "it is not moved then, and the command to merge is printed";
+    let standing = repository.standing(into).map_err(|error| match error {
+        Git::BadName { .. } => Error::usage(error.to_string(), "name another branch with --into"),
+        error => error.into(),
+    })?;
+    match standing {
+        Standing::CheckedOut => output::say(&format!("warning: {into} is checked out; {merge}")),
+        Standing::At(now) if *base != Base::Commit(now.clone()) => {
+            output::say(&format!("warning: {into} does not stand at the run's base; {merge}"));
+        }
+        Standing::At(_) | Standing::Absent => {}
+    }
+    Ok(())
+}
+
+/// The files and folders that a run reads as they are, committed or not.
+fn read_anyway(team: &Path, plan: &Path, crew: &Crew, folder: &Path) -> Vec<PathBuf> {
+    let beside = |file: &SourceFile| [Path::new(&file.dir).join(&file.name), folder.join(&file.name)];
+    let mut known: Vec<PathBuf> = crew.files.iter().flat_map(beside).collect();
+    known.extend([team.to_owned(), plan.to_owned()]);
+    // What a team has in a folder of its own, its employees' scripts among it, is run from there.
+    let own = team.parent().filter(|dir| dir.file_name().is_some_and(|name| name == ".ensemble"));
+    known.extend(own.map(Path::to_owned));
+    known
+}
+
+/// Says what those who may get a task lack on this machine.
+fn warn_lacks(team: &Team, plan: &Plan) {
+    let mut needed = BTreeSet::new();
+    for task in &plan.sub_tasks {
+        let eligible = team.eligible(task.employee.as_ref(), task.agent_type.as_deref());
+        needed.extend(eligible.map(|one| &one.id));
+    }
+    equipment::warn(team.employees.iter().filter(|one| needed.contains(&one.id)));
+}
+
+fn warn_uncommitted(repository: &UserRepository, read_anyway: &[PathBuf]) -> Result<(), Error> {
+    match repository.uncommitted(read_anyway)? {
         0 => {}
         1 => output::say("warning: 1 file has changes that are not committed; the run does not see them"),
         many => output::say(&format!(

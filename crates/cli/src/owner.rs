@@ -18,11 +18,13 @@ use ensemble_workspace::UserRepository;
 
 use crate::{
     args::{Format, Place},
+    config::Config,
     embedded::Embedded,
+    equipment,
     error::Error,
     files,
     follow::Follower,
-    output::{Narrator, Screen},
+    output::{self, Narrator, Screen},
     paths, runs,
     session::Session,
 };
@@ -109,7 +111,12 @@ impl Existing {
     /// # Errors
     /// When somebody owns it, or the data directory can't be used.
     pub async fn take_over(self, file: Option<&Path>, format: Format) -> Result<Session, Error> {
+        let notify = Config::ours()?.notify;
         let team = self.crew(file).await?;
+        let lacks = equipment::programs(team.employees.iter(), equipment::ours).into_iter();
+        lacks
+            .chain(equipment::variables(team.employees.iter(), equipment::ours))
+            .for_each(|lack| output::say(&format!("warning: {lack}")));
         let embedded = Embedded::start(&self.data, &self.journal, Some(&team)).await?;
         let into = self.state.submitted.as_ref().and_then(|submitted| submitted.into.clone());
         let settled = Seq(self.state.seq.0 + 1);
@@ -127,6 +134,7 @@ impl Existing {
             into,
             data: self.data,
             format,
+            notify,
             made: None,
         })
     }

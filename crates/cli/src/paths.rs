@@ -23,6 +23,8 @@ const SOCKET_LIMIT: usize = 107;
 /// What of the environment says where things lie.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
+    /// `XDG_CONFIG_HOME`.
+    pub config_home: Option<OsString>,
     /// `XDG_STATE_HOME`.
     pub state_home: Option<OsString>,
     /// `XDG_RUNTIME_DIR`.
@@ -36,10 +38,19 @@ impl Environment {
     #[must_use]
     pub fn ours() -> Self {
         Self {
+            config_home: env::var_os("XDG_CONFIG_HOME"),
             state_home: env::var_os("XDG_STATE_HOME"),
             runtime_dir: env::var_os("XDG_RUNTIME_DIR"),
             home: env::var_os("HOME"),
         }
+    }
+
+    /// Where a person's configuration lies, if the environment says so.
+    #[must_use]
+    pub fn config(&self) -> Option<PathBuf> {
+        let home = absolute(self.config_home.as_ref())
+            .or_else(|| absolute(self.home.as_ref()).map(|home| home.join(".config")));
+        home.map(|home| home.join("ensemble/config.yaml"))
     }
 
     fn state(&self) -> Option<PathBuf> {
@@ -111,6 +122,7 @@ mod tests {
 
     fn environment(state: Option<&str>, home: Option<&str>) -> Environment {
         Environment {
+            config_home: None,
             state_home: state.map(Into::into),
             runtime_dir: Some("/run/user/7".into()),
             home: home.map(Into::into),

@@ -12,6 +12,7 @@ use crate::{
     error::{Error, Exit},
     follow::Follower,
     home,
+    notify::{self, Notify},
     output::{self, Home},
     signals::Signals,
 };
@@ -31,6 +32,8 @@ pub struct Session {
     pub data: PathBuf,
     /// How the result is printed.
     pub format: Format,
+    /// Who is told at the end.
+    pub notify: Option<Notify>,
     /// A folder that was made for the run, which programs are told.
     pub made: Option<PathBuf>,
 }
@@ -66,7 +69,10 @@ impl Session {
         let state = self.follower.narrator.state();
         let (run, exit) = (state.run, Exit::of(state.state()));
         tokio::select! {
-            home = self.bring_home() => self.print(&home)?,
+            home = self.bring_home() => {
+                self.print(&home)?;
+                self.notify(&home).await;
+            }
             () = signals.next() => {
                 output::say(&format!("run {run} is over; bring its branch home with: ensemble fetch {run}"));
             }
@@ -96,6 +102,9 @@ impl Session {
         if drained {
             let home = self.bring_home().await;
             self.print(&home)?;
+            if over {
+                self.notify(&home).await;
+            }
             self.embedded.shutdown().await;
         } else {
             self.embedded.kill().await;
@@ -111,6 +120,11 @@ impl Session {
         let state = self.follower.narrator.state();
         let (client, into) = (self.embedded.client(), self.into.as_deref());
         home::bring(client, self.repository.as_ref(), state, into, &self.data).await
+    }
+
+    async fn notify(&self, home: &Home) {
+        let state = self.follower.narrator.state();
+        notify::tell(self.notify.as_ref(), &output::notice_object(state, home)).await;
     }
 
     fn print(&self, home: &Home) -> Result<(), Error> {

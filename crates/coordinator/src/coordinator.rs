@@ -135,8 +135,8 @@ impl Actor for Coordinator {
             }
             Msg::FromNode(link, body, permit) => {
                 // A run that is not ours, or not yet: its node says it again when the run is claimed.
-                if let Some(Standing::Live(run)) = state.runs.get(&about(&body)).map(|owned| &owned.standing)
-                {
+                let owned = about(&body).and_then(|run| state.runs.get(&run));
+                if let Some(Standing::Live(run)) = owned.map(|owned| &owned.standing) {
                     run.tell(run::Msg::Node(link, *body, permit));
                 }
             }
@@ -175,12 +175,13 @@ impl Actor for Coordinator {
     }
 }
 
-/// The run that a node speaks of.
-fn about(body: &ToCoordinator) -> RunId {
+/// The run that a node speaks of, if it is one.
+fn about(body: &ToCoordinator) -> Option<RunId> {
     match body {
-        ToCoordinator::Inventory(inventory) => inventory.run,
-        ToCoordinator::Started(key) | ToCoordinator::Refused { key, .. } => key.run,
-        ToCoordinator::Ended(ended) => ended.key.run,
+        ToCoordinator::Inventory(inventory) => Some(inventory.run),
+        ToCoordinator::Started(key) | ToCoordinator::Refused { key, .. } => Some(key.run),
+        ToCoordinator::Ended(ended) => Some(ended.key.run),
+        ToCoordinator::Slots { .. } => None,
     }
 }
 

@@ -23,6 +23,19 @@ pub enum Error {
         /// Why it failed.
         source: std::io::Error,
     },
+    /// The disk is as good as full.
+    #[error(
+        "{free} MiB are free below {}, {floor} MiB are needed to begin a run; make room and repeat, which is safe",
+        data.display()
+    )]
+    Full {
+        /// The data directory.
+        data: std::path::PathBuf,
+        /// What is free, in MiB.
+        free: u64,
+        /// What is needed, in MiB.
+        floor: u64,
+    },
     /// Another process owns the run.
     #[error("run {run} is owned by process {pid}; ask that one, or wait until it has ended")]
     Owned {
@@ -70,6 +83,7 @@ impl From<Error> for Status {
             Error::UnknownRun(_) | Error::Refused(Refusal::UnknownTask) => Self::not_found(text),
             Error::Refused(_) | Error::Owned { .. } => Self::failed_precondition(text),
             Error::Gone => Self::unknown(text),
+            Error::Full { .. } => Self::resource_exhausted(text),
             Error::Damaged { .. } => Self::data_loss(text),
             Error::Journal(source) => match source.doubt() {
                 ensemble_journal::Doubt::Retry => Self::unavailable(text),

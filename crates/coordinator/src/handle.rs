@@ -18,6 +18,7 @@ use crate::{
     coordinator::{Coordinator, Msg, Ready, Standing},
     link::LinkHandle,
     repository::{self, RepositoryHandle},
+    room,
     run::load,
     submit::{self, Submission},
     workforce::{Msg as WorkforceMsg, WorkforceHandle},
@@ -74,13 +75,17 @@ impl CoordinatorHandle {
     /// Takes a run in, or returns as if it had when it was handed in before.
     ///
     /// # Errors
-    /// [`Error::Invalid`], [`Error::Unfit`], [`Error::Owned`]; then nothing was stored.
+    /// [`Error::Full`], [`Error::Invalid`], [`Error::Unfit`], [`Error::Owned`]; then nothing was stored.
     pub async fn submit(&self, submission: Submission) -> Result<(), Error> {
         if !matches!(self.standing(submission.run).await?, Standing::Unknown) {
             return Ok(());
         }
         let run = submission.run;
-        let accepted = tokio::task::spawn_blocking(move || submit::check(submission));
+        let data = self.data().clone();
+        let accepted = tokio::task::spawn_blocking(move || {
+            room::check(&data)?;
+            submit::check(submission)
+        });
         let accepted = accepted.await.map_err(|_| Error::Gone)??;
         let repository = self.repository(accepted.repository()).await?;
         let ownership = load::own(&self.shared.directory, run, &self.me()).await?;

@@ -10,6 +10,7 @@ mod link;
 mod logs;
 mod offline;
 mod repository;
+mod room;
 mod run;
 mod service;
 mod submit;

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ensemble_core::{
-    ids::{CoordinatorId, Incarnation},
+    ids::{CoordinatorId, EmployeeId, Incarnation},
     link::{AttachError, Config, Event, Frame, Link, Refused, Side},
     message::{Hello, PROTOCOL, ToCoordinator, ToNode, Welcome},
     placement::Offer,
@@ -207,14 +207,15 @@ impl State {
         }
         self.connection += 1;
         self.out = Some(out);
-        let offer = Offer {
-            place: self.arguments.place.clone(),
-            employees: hello.employees.into_iter().collect(),
-            checks: hello.check_slots,
-        };
-        self.arguments.workforce.tell(workforce::Msg::Offered(offer, self.handle.clone()));
+        self.offer(hello.employees, hello.check_slots);
         self.arguments.coordinator.link_up(self.handle.clone());
         Ok(self.connection)
+    }
+
+    fn offer(&self, employees: Vec<(EmployeeId, u32)>, checks: u32) {
+        let (place, employees) = (self.arguments.place.clone(), employees.into_iter().collect());
+        let offer = Offer { place, employees, checks };
+        self.arguments.workforce.tell(workforce::Msg::Offered(offer, self.handle.clone()));
     }
 
     fn receive(&mut self, frame: Frame<ToCoordinator>, permit: Option<OwnedSemaphorePermit>) {
@@ -224,6 +225,14 @@ impl State {
         }
         let mut permit = permit;
         for body in received.bodies {
+            let body = match body {
+                ToCoordinator::Slots { employees, check_slots, reason } => {
+                    tracing::info!(link = ?self.handle, reason, "offers other slots");
+                    self.offer(employees, check_slots);
+                    continue;
+                }
+                body => body,
+            };
             // Usually a frame brings one body; those that had come early bring none of their own.
             self.arguments.coordinator.hear(self.handle.clone(), body, permit.take());
         }

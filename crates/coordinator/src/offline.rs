@@ -38,7 +38,7 @@ pub async fn stop(
         .state
         .duties()
         .filter_map(|duty| named(&pen.state, duty))
-        .map(|named| lost(&named.key, LossCause::Process))
+        .map(|named| lost(&named.key, LossCause::Process, ""))
         .collect();
     for fact in live {
         pen.write(fact)?;

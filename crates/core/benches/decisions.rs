@@ -2,6 +2,7 @@
 //! followed by what the run decides itself, without a journal. Beside it, in the same run, the least
 //! that anybody must do with such a plan: an adjacency list made from its ids and walked in order.
 
+#![allow(clippy::disallowed_types, reason = "the baseline is what anybody would write")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that goes wrong stops")]
 #![allow(clippy::disallowed_types, reason = "the plain way to look ids up; nothing depends on its order")]
 #![allow(missing_docs, reason = "criterion makes its entry point")]

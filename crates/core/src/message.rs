@@ -56,6 +56,15 @@ pub enum ToCoordinator {
         /// Why, for people.
         reason: String,
     },
+    /// It offers other slots than it said before; about no run.
+    Slots {
+        /// Whom it hosts, with the slots of all instances together.
+        employees: Vec<(EmployeeId, u32)>,
+        /// Checks that it runs at once.
+        check_slots: u32,
+        /// Why, for people; empty when it offers all that it has.
+        reason: String,
+    },
     /// An attempt or a check is over. Kept on the node's disk until its receipt comes.
     Ended(Box<Ended>),
 }

@@ -2,7 +2,8 @@
 //! Synchronous. A name that is returned belongs to bytes that survive a loss of power.
 
 use std::{
-    fs::{self, File},
+    collections::BTreeSet,
+    fs::{self, File, OpenOptions},
     io::{self, Read, Write},
     path::{Path, PathBuf},
     time::Duration,
@@ -22,6 +23,22 @@ const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How much is copied at a time, in bytes.
 const CHUNK: usize = 64 * 1024;
+
+/// Held, shared, while a blob gets its name, and alone while one is judged and removed: so the age that
+/// was seen is that of the file which is removed.
+const LOCK: &str = ".lock";
+
+/// Characters of a blob's name: SHA-256 in hexadecimal.
+const NAME: usize = 64;
+
+/// What a sweep removed, or would.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Blobs.
+    pub blobs: u64,
+    /// Their length, summed up.
+    pub bytes: u64,
+}
 
 /// A folder of blobs.
 #[derive(Debug)]
@@ -113,6 +130,8 @@ impl Blobs {
     /// same bytes, which also mends it should it be damaged.
     fn place(&self, file: NamedTempFile, id: &BlobId) -> Result<(), Error> {
         BLOB.before()?;
+        let lock = self.lock()?;
+        lock.lock_shared().map_err(|e| Error::io(&self.root, e))?;
         let (folder, path) = (self.folder(id), self.path(id));
         match fs::create_dir(&folder) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(Error::io(&folder, e)),
@@ -124,6 +143,63 @@ impl Blobs {
             File::open(folder).and_then(|opened| opened.sync_all()).map_err(|e| Error::io(folder, e))?;
         }
         Ok(())
+    }
+
+    /// Removes blobs that are not in `named` and older than `age`.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; repeating is safe.
+    pub(crate) fn sweep_unnamed(
+        &self,
+        named: &BTreeSet<String>,
+        age: Duration,
+        dry_run: bool,
+    ) -> Result<Swept, Error> {
+        let mut swept = Swept::default();
+        for folder in entries(&self.root)?.into_iter().filter(|path| path.is_dir()) {
+            for path in entries(&folder)? {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                if name.len() == NAME && !named.contains(name.as_ref()) {
+                    self.remove_if_old(&path, age, dry_run, &mut swept)?;
+                }
+            }
+        }
+        Ok(swept)
+    }
+
+    fn remove_if_old(
+        &self,
+        path: &Path,
+        age: Duration,
+        dry_run: bool,
+        swept: &mut Swept,
+    ) -> Result<(), Error> {
+        // For one file at a time, so that nobody who stores waits long.
+        let lock = self.lock()?;
+        lock.lock().map_err(|e| Error::io(&self.root, e))?;
+        let found = match fs::metadata(path) {
+            Ok(found) => found,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(Error::io(path, e)),
+        };
+        // A time in the future says nothing, so such a file stays.
+        let old = found.modified().ok().and_then(|at| at.elapsed().ok()).is_some_and(|it| it >= age);
+        if !old {
+            return Ok(());
+        }
+        if !dry_run {
+            fs::remove_file(path).map_err(|e| Error::io(path, e))?;
+        }
+        swept.blobs += 1;
+        swept.bytes += found.len();
+        Ok(())
+    }
+
+    /// The lock file, opened anew: a lock belongs to one opening of it.
+    fn lock(&self) -> Result<File, Error> {
+        let path = self.root.join(LOCK);
+        let mut options = OpenOptions::new();
+        options.create(true).append(true).open(&path).map_err(|e| Error::io(&path, e))
     }
 
     fn folder(&self, id: &BlobId) -> PathBuf {
@@ -142,4 +218,17 @@ impl Blobs {
         }
         Ok(())
     }
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let listed = fs::read_dir(folder).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    listed.map_err(|e| Error::io(folder, e))
+}
+
+/// Whatever in a fact's body looks like a blob's name. What a fact means is not known here, and one name
+/// too many only keeps a blob that could go.
+pub(crate) fn names_in(body: &str, named: &mut BTreeSet<String>) {
+    let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+    let words = body.split(|c| !is_hex(c)).filter(|word| word.len() == NAME);
+    named.extend(words.map(str::to_owned));
 }

@@ -2,6 +2,7 @@
 //! from the pool, waits at the tail, keeps blobs.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -13,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     Error, MAX_BATCH_BYTES, MAX_FACTS, NewFact, Row, Stream, StreamInfo,
-    blobs::Blobs,
+    blobs::{Blobs, Swept, names_in},
     faults::{APPEND, CLAIM},
     readers::Readers,
     schema,
@@ -21,6 +22,9 @@ use crate::{
     tail::Tail,
     writer::Writer,
 };
+
+/// Facts read at a time while blobs are swept; one has at most some tens of kilobytes.
+const SWEEP_PAGE: usize = 256;
 
 /// Most blobs that are written or read at a time.
 const BLOB_WORKERS: usize = 4;
@@ -113,6 +117,16 @@ impl Journal {
             APPEND.after()
         };
         self.0.writer.write(bytes, move |store| store.append(&owned, epoch, after, &facts), settle).await
+    }
+
+    /// Removes a stream with all its facts, for good; returns how many those were. Only for whoever may
+    /// own the stream now. Its blobs stay until [`Journal::sweep_blobs`].
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] when the stream has another epoch; those of the database.
+    pub async fn forget(&self, stream: &Stream, epoch: Epoch) -> Result<u64, Error> {
+        let stream = stream.clone();
+        self.0.writer.write(0, move |store| store.forget(&stream, epoch), |_| Ok(())).await
     }
 
     /// The first `limit` facts of the stream beyond `after`, in order. The caller chooses `limit`
@@ -217,6 +231,31 @@ impl Journal {
     #[must_use]
     pub fn blob_path(&self, id: &BlobId) -> PathBuf {
         self.0.blobs.path(id)
+    }
+
+    /// Removes the blobs that no fact names and that were stored more than `age` ago; with `dry_run`
+    /// only counts them. Facts of the streams in `without` are taken for forgotten. What is stored
+    /// meanwhile, in any process, is young and stays; `age` is what a fact may take to follow its blob.
+    ///
+    /// # Errors
+    /// Those of the database, [`Error::Io`]. Repeating is safe.
+    pub async fn sweep_blobs(
+        &self,
+        without: &[Stream],
+        age: Duration,
+        dry_run: bool,
+    ) -> Result<Swept, Error> {
+        let mut named = BTreeSet::new();
+        for info in self.streams().await? {
+            let mut after = if without.contains(&info.stream) { info.last } else { Seq(0) };
+            loop {
+                let rows = self.read(&info.stream, after, SWEEP_PAGE).await?;
+                let Some(last) = rows.last() else { break };
+                after = last.seq;
+                rows.iter().for_each(|row| names_in(&row.body, &mut named));
+            }
+        }
+        self.with_blobs(move |blobs| blobs.sweep_unnamed(&named, age, dry_run)).await
     }
 
     /// Stores what has been sent, then ends the writer thread and the connections. All clones of

@@ -14,6 +14,7 @@ mod store;
 mod tail;
 mod writer;
 
+pub use blobs::Swept;
 pub use error::{Doubt, Error};
 pub use facts::{MAX_BATCH_BYTES, MAX_FACTS, NewFact, Row, Stream, StreamInfo};
 pub use faults::FAULT_POINTS;

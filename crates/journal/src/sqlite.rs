@@ -118,6 +118,21 @@ impl Store for Sqlite {
         Ok(last)
     }
 
+    fn forget(&mut self, stream: &Stream, epoch: Epoch) -> Result<u64, Error> {
+        let ours = |e| Error::sqlite(&self.path, e);
+        let savepoint = self.connection.savepoint().map_err(ours)?;
+        let found = find(&savepoint, stream).map_err(ours)?;
+        let current = found.map_or(Epoch(0), |(_, epoch)| epoch);
+        if current != epoch {
+            return Err(Error::Fenced { stream: stream.clone(), current });
+        }
+        let Some((id, _)) = found else { return Ok(0) };
+        let facts = savepoint.execute("DELETE FROM facts WHERE stream = ?1", [id]).map_err(ours)?;
+        savepoint.execute("DELETE FROM streams WHERE id = ?1", [id]).map_err(ours)?;
+        savepoint.commit().map_err(ours)?;
+        Ok(facts as u64)
+    }
+
     fn set_cursor(&mut self, name: &str, value: u64) -> Result<(), Error> {
         let set = self
             .connection
@@ -326,6 +341,25 @@ mod tests {
         store.append(&run(), Epoch(1), Seq(0), &[fact(1)]).unwrap();
         store.commit().unwrap();
         assert_eq!(store.last_seq(&run()).unwrap(), Seq(1));
+    }
+
+    #[test]
+    fn a_forgotten_stream_is_gone_with_its_facts_and_no_other() {
+        let (_dir, mut store) = store();
+        let other = Stream::Run(RunId::from_parts(2, 2));
+        store.begin().unwrap();
+        for stream in [&run(), &other] {
+            store.claim(stream, Epoch(0)).unwrap();
+            store.append(stream, Epoch(1), Seq(0), &[fact(1), fact(1)]).unwrap();
+        }
+        let fenced = store.forget(&run(), Epoch(0)).unwrap_err();
+        assert!(matches!(fenced, Error::Fenced { current: Epoch(1), .. }), "{fenced}");
+        assert_eq!(store.forget(&run(), Epoch(1)).unwrap(), 2);
+        assert_eq!(store.forget(&run(), Epoch(0)).unwrap(), 0, "again changes nothing");
+        store.commit().unwrap();
+        assert_eq!((store.last_seq(&run()).unwrap(), store.epoch(&run()).unwrap()), (Seq(0), Epoch(0)));
+        assert_eq!(store.streams().unwrap().len(), 1);
+        assert_eq!(store.read(&other, Seq(0), 9).unwrap().len(), 2);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::{Error, NewFact, Row, Stream, StreamInfo};
 
 /// One connection to the database.
 ///
-/// `claim`, `append` and `set_cursor` are called between `begin` and `commit`. Each is all or
+/// `claim`, `append`, `forget` and `set_cursor` are called between `begin` and `commit`. Each is all or
 /// nothing by itself: one that is refused changes nothing and leaves the transaction usable.
 pub trait Store: Send + 'static {
     /// Starts a transaction that excludes all other writers, of other processes too.
@@ -38,6 +38,12 @@ pub trait Store: Send + 'static {
     /// [`Error::Fenced`] when `epoch` is not the stream's or the stream was never claimed,
     /// [`Error::OutOfSequence`] when `after` is not its last fact.
     fn append(&mut self, stream: &Stream, epoch: Epoch, after: Seq, facts: &[NewFact]) -> Result<Seq, Error>;
+
+    /// Removes a stream with its facts, and returns how many those were.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] when `epoch` is not the stream's.
+    fn forget(&mut self, stream: &Stream, epoch: Epoch) -> Result<u64, Error>;
 
     /// Keeps a number under a name.
     ///

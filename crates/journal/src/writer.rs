@@ -293,6 +293,9 @@ mod tests {
         fn append(&mut self, _: &Stream, _: Epoch, _: Seq, _: &[NewFact]) -> Result<Seq, Error> {
             Err(Error::Closed)
         }
+        fn forget(&mut self, _: &Stream, _: Epoch) -> Result<u64, Error> {
+            Err(Error::Closed)
+        }
         fn changed_elsewhere(&mut self) -> Result<bool, Error> {
             Err(Error::Closed)
         }

@@ -18,6 +18,8 @@ use crate::{
     folder::{Folder, Stored},
     mirrors::Mirrors,
     outbox::OutboxHandle,
+    pool::Pool,
+    room::Room,
 };
 pub(crate) use brake::{Brake, Halt, Halting};
 pub(crate) use conclude::{capture_leftover, commit_of, ref_of};
@@ -30,6 +32,8 @@ pub(crate) struct World {
     pub(crate) mirrors: Mirrors,
     pub(crate) outbox: OutboxHandle,
     pub(crate) keeper: KeeperCommand,
+    pub(crate) pool: Pool,
+    pub(crate) room: Room,
 }
 
 /// All that one attempt needs.

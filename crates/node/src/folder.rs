@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ensemble_core::{link::AttemptKey, message::Assign};
+use ensemble_core::{ids::RunId, link::AttemptKey, message::Assign};
 
 use crate::{
     Error,
@@ -41,6 +41,11 @@ pub(crate) fn name(key: &AttemptKey) -> String {
 impl Folder {
     pub(crate) fn of(home: &Path, key: &AttemptKey) -> Self {
         Self { path: home.join("attempts").join(key.run.to_string()).join(name(key)) }
+    }
+
+    /// The run that it belongs to, by its place.
+    pub(crate) fn run(&self) -> Option<RunId> {
+        self.path.parent()?.file_name()?.to_str()?.parse().ok()
     }
 
     pub(crate) fn exists(&self) -> bool {

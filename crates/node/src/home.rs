@@ -1,4 +1,4 @@
-//! A node's directory, `<data>/nodes/<n>`: who it is, its outbox, its mirrors, its attempts. A
+//! A node's directory, `<data>/nodes/<n>`: who it is, its outbox, mirrors, attempts, free copies. A
 //! kernel lock held for the process's life says that it is in use; a starting process takes a free
 //! one and adopts all the others that are free, so that nothing a dead process left is forgotten.
 
@@ -6,6 +6,7 @@ use std::{
     fs::{self, File, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use ensemble_core::{
@@ -34,7 +35,7 @@ pub(crate) struct Held {
     path: PathBuf,
     id: NodeId,
     mirrors: Mirrors,
-    _lock: File,
+    lock: Arc<File>,
 }
 
 impl Home {
@@ -137,7 +138,34 @@ impl Held {
         }
         unlock_mirrors(&path.join("mirrors"))?;
         let mirrors = Mirrors::new(path.join("mirrors"));
-        Ok(Some(Self { path, id, mirrors, _lock: lock }))
+        Ok(Some(Self { path, id, mirrors, lock: Arc::new(lock) }))
+    }
+
+    /// All directories below `<data>/nodes` that no other process holds, and how many are held.
+    pub(crate) fn free(data: &Path) -> Result<(Vec<Self>, usize), Error> {
+        let nodes = data.join("nodes");
+        let entries = match fs::read_dir(&nodes) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+            Err(error) => return Err(error).doing_to("list", nodes),
+        };
+        let (mut free, mut taken) = (Vec::new(), 0);
+        for entry in entries {
+            let path = entry.doing_to("list", &nodes)?.path();
+            if path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name.parse::<u32>().is_err())
+            {
+                continue;
+            }
+            match Self::take(path)? {
+                Some(held) => free.push(held),
+                None => taken += 1,
+            }
+        }
+        Ok((free, taken))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(crate) fn id(&self) -> &NodeId {
@@ -146,6 +174,16 @@ impl Held {
 
     pub(crate) fn outbox(&self) -> PathBuf {
         self.path.join("outbox.db")
+    }
+
+    /// Where working copies wait for their next attempt.
+    pub(crate) fn spare(&self) -> PathBuf {
+        self.path.join("free")
+    }
+
+    /// The directory's lock.
+    pub(crate) fn lock(&self) -> &Arc<File> {
+        &self.lock
     }
 
     pub(crate) fn mirrors(&self) -> &Mirrors {

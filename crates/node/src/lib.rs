@@ -12,9 +12,12 @@ mod link;
 mod mirrors;
 mod node;
 mod outbox;
+mod pool;
 mod ports;
+mod prune;
 mod recover;
 mod restart;
+mod room;
 mod store;
 mod transfer;
 
@@ -22,6 +25,7 @@ pub use ensemble_agent::KeeperCommand;
 pub use error::Error;
 pub use home::Home;
 pub use node::{Config, NodeHandle, start};
+pub use prune::{Pruned, prune};
 pub use transfer::{Dial, Dialling};
 
 /// The fault points of this crate. Each stands before its effect under this name, and after it

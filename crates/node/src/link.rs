@@ -52,6 +52,14 @@ pub(crate) struct Offer {
     pub(crate) check_slots: u32,
 }
 
+impl Offer {
+    /// The same with no slots.
+    pub(crate) fn none(&self) -> Self {
+        let employees = self.employees.iter().map(|(id, _)| (id.clone(), 0)).collect();
+        Self { node: self.node.clone(), employees, check_slots: 0 }
+    }
+}
+
 /// A right to wait in a mailbox; given back when what holds it was dealt with.
 pub(crate) type Permit = Arc<OwnedSemaphorePermit>;
 
@@ -71,6 +79,8 @@ pub(crate) enum Msg {
     Wake,
     /// The node has something to say.
     Say(Box<ToCoordinator>),
+    /// Offer this from now on; why, if it is less than all.
+    Offer(Offer, String),
     /// The end of this attempt shall be told; it lies in the outbox.
     Report(AttemptKey),
     /// The end that was looked up.
@@ -136,6 +146,7 @@ impl Actor for CoordinatorLink {
             Msg::Closed(number, why) if number == state.number => state.hang_up(&myself, &why),
             Msg::Closed(..) | Msg::Wake => {}
             Msg::Say(word) => state.say(&myself, *word),
+            Msg::Offer(offer, reason) => state.offer(&myself, offer, reason),
             Msg::Report(key) => {
                 if !state.reports.contains(&key) {
                     state.reports.push_back(key);
@@ -223,6 +234,13 @@ impl State {
         if self.machine.send(word).is_err() {
             self.hang_up(myself, "the coordinator acknowledges nothing");
         }
+    }
+
+    /// What waits in the queue from before arrives before this, so the last word is always the latest.
+    fn offer(&mut self, myself: &ActorRef<Msg>, offer: Offer, reason: String) {
+        self.arguments.offer = offer.clone();
+        let Offer { employees, check_slots, .. } = offer;
+        self.say(myself, ToCoordinator::Slots { employees, check_slots, reason });
     }
 
     fn hang_up(&mut self, myself: &ActorRef<Msg>, why: &str) {

@@ -21,7 +21,7 @@ const TRIES: u32 = 4;
 /// Commits of the mirror that are named to whoever sends a pack: those of the latest runs.
 const HAVES: usize = 1000;
 /// Prefix of the refs that keep bases from being thrown away, and say what the mirror has.
-const BASES: &str = "refs/ensemble-bases/";
+pub(crate) const BASES: &str = "refs/ensemble-bases/";
 
 /// The mirrors below one directory.
 #[derive(Clone, Debug)]

@@ -29,7 +29,9 @@ use crate::{
     folder::{Folder, Stored},
     link::{self, Permit},
     mirrors::Mirrors,
+    pool::Pool,
     recover,
+    room::{self, Room},
 };
 use children::Children;
 pub use handle::{Config, NodeHandle, start};
@@ -67,6 +69,10 @@ pub(crate) enum Msg {
     Forgotten(AttemptKey, bool),
     /// A child is due to be started again.
     Restart(children::Child),
+    /// Why there is no room for another attempt, or that there is again.
+    Room(Option<String>),
+    /// A claim whose epoch could not be noted is due again.
+    Reclaim(RunId, Epoch),
     /// End all attempts; answered when they are over and told, or there is nobody to tell.
     Drain(RpcReplyPort<()>),
     /// Leave agents no more time.
@@ -83,6 +89,16 @@ pub(crate) struct Arguments {
     epochs: BTreeMap<RunId, Epoch>,
     /// Attempts that an earlier process left.
     left: Vec<(Stored, Folder, Mirrors)>,
+    room: Room,
+    /// Why there is no room, if so.
+    short: Option<String>,
+}
+
+/// An employee whose agents can run here.
+struct Hosted {
+    exec: team::Exec,
+    slots: u32,
+    keep_ignored: bool,
 }
 
 /// What the actors below the node are made of.
@@ -91,8 +107,9 @@ struct Parts {
     keeper: KeeperCommand,
     ttl: Duration,
     /// How employees' agents run, and how many at once.
-    employees: BTreeMap<EmployeeId, (team::Exec, u32)>,
+    employees: BTreeMap<EmployeeId, Hosted>,
     check_slots: u32,
+    pool: Pool,
 }
 
 pub(crate) struct State {
@@ -116,6 +133,9 @@ pub(crate) struct State {
     pushes: Arc<Semaphore>,
     linked: bool,
     draining: Option<Vec<RpcReplyPort<()>>>,
+    /// Why there is no room for another attempt, if so.
+    short: Option<String>,
+    _watch: AbortOnDropHandle<()>,
 }
 
 impl Actor for Node {
@@ -128,8 +148,10 @@ impl Actor for Node {
         myself: ActorRef<Msg>,
         arguments: Arguments,
     ) -> Result<State, ActorProcessingErr> {
-        let Arguments { home, incarnation, parts, ended, epochs, left } = arguments;
-        let (children, world) = Children::start(&myself, &home, incarnation, parts).await?;
+        let Arguments { home, incarnation, parts, ended, epochs, left, room, short } = arguments;
+        let watch = room::watch(room.clone(), parts.pool.clone(), short.clone(), myself.clone());
+        let (children, world) =
+            Children::start(&myself, &home, incarnation, (parts, room), short.is_some()).await?;
         let mut state = State {
             myself,
             home,
@@ -146,6 +168,8 @@ impl Actor for Node {
             pushes: Arc::new(Semaphore::new(PUSHES)),
             linked: false,
             draining: None,
+            short,
+            _watch: watch,
         };
         for (stored, folder, mirrors) in left {
             state.take_in(stored, folder, mirrors, LossCause::Process, "its node's process ended".to_owned());
@@ -189,9 +213,15 @@ impl Actor for Node {
                     return Err(error);
                 }
             }
+            Msg::Room(short) => {
+                state.short = short;
+                state.offer();
+            }
+            Msg::Reclaim(run, epoch) => state.claimed(run, epoch).await,
             Msg::Drain(reply) => {
                 state.draining.get_or_insert_default().push(reply);
                 state.children.tell_all(|| crate::employee::Msg::Drain);
+                state.offer();
             }
             Msg::Hurry => state.children.tell_all(|| crate::employee::Msg::Hurry),
         }
@@ -223,6 +253,22 @@ impl Actor for Node {
 impl State {
     fn say(&self, word: ToCoordinator) {
         self.children.link(link::Msg::Say(Box::new(word)));
+    }
+
+    /// Why nothing new is taken, if so.
+    fn closed(&self) -> Option<String> {
+        let ending = self.draining.as_ref().map(|_| "the node is ending".to_owned());
+        ending.or_else(|| self.short.clone())
+    }
+
+    /// Offers the slots that there are, or none while nothing is taken: whoever can't be served waits
+    /// then, instead of being refused again and again.
+    fn offer(&mut self) {
+        let closed = self.closed();
+        if let Some(why) = &closed {
+            tracing::warn!(why, "nothing new is begun here");
+        }
+        self.children.offer(closed);
     }
 
     /// Tells the end of an attempt to the owner of its run, if that is at the other end of the link,

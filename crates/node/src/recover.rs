@@ -24,6 +24,7 @@ use crate::{
     folder::{Folder, Stored},
     mirrors::Mirrors,
     outbox::OutboxHandle,
+    pool::{Owner, Pool},
     restart::backoff,
     store::Kept,
     transfer::{self, Parcel, Trouble},
@@ -137,9 +138,9 @@ async fn give_up(outbox: &OutboxHandle, key: &AttemptKey, trouble: &Trouble) {
 
 /// Forgets an attempt whose end was acknowledged; whether that was done. What could not be done now
 /// is made good by the next receipt, which comes after the next claim.
-pub(crate) async fn settle(home: &Home, outbox: &OutboxHandle, key: &AttemptKey) -> bool {
+pub(crate) async fn settle(home: &Home, pool: &Pool, outbox: &OutboxHandle, key: &AttemptKey) -> bool {
     for tries in 0..CLEARINGS {
-        match forget(home, outbox, key).await {
+        match forget(home, pool, outbox, key).await {
             Ok(()) => return true,
             Err(error) => tracing::warn!(%error, token = %key.token, "an attempt is not cleared away yet"),
         }
@@ -150,7 +151,7 @@ pub(crate) async fn settle(home: &Home, outbox: &OutboxHandle, key: &AttemptKey)
 
 /// Clears away an attempt, once its commit is proven to be safe (S38). The outbox forgets it last,
 /// so that an interruption leaves the end, and with it all that is needed to do this again.
-async fn forget(home: &Home, outbox: &OutboxHandle, key: &AttemptKey) -> Result<(), Error> {
+async fn forget(home: &Home, pool: &Pool, outbox: &OutboxHandle, key: &AttemptKey) -> Result<(), Error> {
     fault!("node.receipt");
     let kept = outbox.find(key).await?;
     if let (Some(kept), Some((folder, mirrors))) = (&kept, home.find(key)) {
@@ -159,12 +160,14 @@ async fn forget(home: &Home, outbox: &OutboxHandle, key: &AttemptKey) -> Result<
             return Err(Error::Gone("processes of its agent are still there"));
         }
         let reader = folder.clone();
-        if let Some(stored) = blocking(move || reader.read()).await? {
-            prove(&mirrors, &stored, &kept.ended).await?;
+        let stored = blocking(move || reader.read()).await?;
+        if let Some(stored) = &stored {
+            prove(&mirrors, stored, &kept.ended).await?;
         }
+        let pool = pool.clone();
         blocking(move || {
-            if let Ok(worktree) = Worktree::open(folder.work()) {
-                worktree.remove()?;
+            if let (Ok(worktree), Some(Stored { assign, .. })) = (Worktree::open(folder.work()), stored) {
+                pool.put(worktree, &assign.repository, &Owner::of(&assign.what))?;
             }
             folder.remove()
         })

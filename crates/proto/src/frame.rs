@@ -1,7 +1,7 @@
 //! Frames of a link, both ways, with the first word of each side.
 
 use ensemble_core::{
-    ids::{Epoch, Incarnation},
+    ids::{EmployeeId, Epoch, Incarnation},
     link::{Beat, Frame, Greeting},
     message::{Assign, Hello, Inventory, ToCoordinator, ToNode, Welcome, What, Work},
     plan::WorktreeMode,
@@ -54,19 +54,26 @@ fn wire_greeting(greeting: Greeting) -> v1::Greeting {
 /// The first word of a node.
 #[must_use]
 pub fn wire_hello(hello: &Hello) -> v1::NodeFrame {
-    let employees = hello
-        .employees
-        .iter()
-        .map(|(employee, slots)| v1::EmployeeSlots { employee: employee.to_string(), slots: *slots })
-        .collect();
     let body = v1::node_frame::Body::Hello(v1::Hello {
         node: hello.node.to_string(),
         protocol: hello.protocol,
         greeting: Some(wire_greeting(hello.greeting)),
-        employees,
+        employees: wire_slots(&hello.employees),
         check_slots: hello.check_slots,
     });
     v1::NodeFrame { body: Some(body), ..Default::default() }
+}
+
+fn wire_slots(employees: &[(EmployeeId, u32)]) -> Vec<v1::EmployeeSlots> {
+    let one = |(employee, slots): &(EmployeeId, u32)| v1::EmployeeSlots {
+        employee: employee.to_string(),
+        slots: *slots,
+    };
+    employees.iter().map(one).collect()
+}
+
+fn slots(field: &'static str, wire: &[v1::EmployeeSlots]) -> Result<Vec<(EmployeeId, u32)>, Malformed> {
+    wire.iter().map(|one| Ok((parse(field, &one.employee)?, one.slots))).collect()
 }
 
 /// The first word of a coordinator.
@@ -88,16 +95,11 @@ pub fn node_first(wire: v1::NodeFrame) -> Result<NodeFirst, Malformed> {
     let Some(v1::node_frame::Body::Hello(hello)) = wire.body else {
         return node_frame(wire).map(NodeFirst::Frame);
     };
-    let employees = hello
-        .employees
-        .iter()
-        .map(|one| Ok((parse("hello.employees", &one.employee)?, one.slots)))
-        .collect::<Result<_, Malformed>>()?;
     Ok(NodeFirst::Hello(Box::new(Hello {
         node: parse("hello.node", &hello.node)?,
         protocol: hello.protocol,
         greeting: greeting(hello.greeting)?,
-        employees,
+        employees: slots("hello.employees", &hello.employees)?,
         check_slots: hello.check_slots,
     })))
 }
@@ -180,6 +182,11 @@ fn to_coordinator(body: v1::node_frame::Body) -> Result<ToCoordinator, Malformed
         Body::Refused(wire) => {
             ToCoordinator::Refused { key: attempt_key(&need("refused.key", wire.key)?)?, reason: wire.reason }
         }
+        Body::Slots(wire) => ToCoordinator::Slots {
+            employees: slots("slots.employees", &wire.employees)?,
+            check_slots: wire.check_slots,
+            reason: wire.reason,
+        },
         Body::Ended(wire) => ToCoordinator::Ended(Box::new(ended(wire)?)),
     })
 }
@@ -198,6 +205,11 @@ fn wire_to_coordinator(body: &ToCoordinator) -> v1::node_frame::Body {
         ToCoordinator::Refused { key, reason } => {
             Body::Refused(v1::Refused { key: Some(wire_key(key)), reason: reason.clone() })
         }
+        ToCoordinator::Slots { employees, check_slots, reason } => Body::Slots(v1::Slots {
+            employees: wire_slots(employees),
+            check_slots: *check_slots,
+            reason: reason.clone(),
+        }),
         ToCoordinator::Ended(ended) => Body::Ended(wire_ended(ended)),
     }
 }

@@ -18,7 +18,44 @@ pub(crate) const TEXT_LIMIT: usize = 32 * 1024 * 1024;
 /// Git looks for a zero byte in as much of a file to tell binary from text.
 const SNIFFED: usize = 8000;
 
+/// What a commit did to one file, in figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileChange {
+    /// The file.
+    pub path: String,
+    /// What happened to it.
+    pub status: FileStatus,
+    /// Lines added; 0 in a binary file.
+    pub added: u64,
+    /// Lines removed; 0 in a binary file.
+    pub removed: u64,
+    /// Whether it is not compared line by line.
+    pub binary: bool,
+}
+
+/// What happened to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileStatus {
+    /// It is new.
+    Added,
+    /// It is gone.
+    Deleted,
+    /// It has another content, or only another mode.
+    Modified,
+}
+
 impl Repository {
+    /// What `commit` changed against `base`, file by file in the order of their paths.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCommit`], or when the repository can't be read.
+    pub fn file_changes(&self, base: &CommitId, id: &CommitId) -> Result<Vec<FileChange>, Error> {
+        let repo = self.git()?;
+        let (old, new) = (commit(&repo, base)?.tree_id(), commit(&repo, id)?.tree_id());
+        let changed = tree::diff(&repo, Some(old), Some(new))?;
+        changed.into_iter().map(|(path, change)| figures(&repo, spell(&path), change)).collect()
+    }
+
     /// What `commit` changed against `base`.
     ///
     /// # Errors
@@ -57,16 +94,33 @@ pub(crate) fn count(repo: &Git, changed: &tree::Changed) -> Result<Changes, Erro
         Changes { files: u32::try_from(changed.len()).unwrap_or(u32::MAX), ..Changes::default() };
     changes.paths = changed.keys().take(Changes::NAMED).map(|path| spell(path)).collect();
     for change in changed.values() {
-        let (old, new) = (content(repo, change.old)?, content(repo, change.new)?);
-        if old == new || is_binary(&old) || is_binary(&new) {
-            continue;
-        }
-        let patch = Patch::from_buffers(&old, None, &new, None, None).doing("compare two files")?;
-        let (_, added, removed) = patch.line_stats().doing("compare two files")?;
-        changes.added += added as u64;
-        changes.removed += removed as u64;
+        let (added, removed, _) = lines(repo, *change)?;
+        changes.added += added;
+        changes.removed += removed;
     }
     Ok(changes)
+}
+
+/// Lines added and removed, and whether the file is binary.
+fn lines(repo: &Git, change: Change) -> Result<(u64, u64, bool), Error> {
+    let (old, new) = (content(repo, change.old)?, content(repo, change.new)?);
+    let binary = is_binary(&old) || is_binary(&new);
+    if old == new || binary {
+        return Ok((0, 0, binary));
+    }
+    let patch = Patch::from_buffers(&old, None, &new, None, None).doing("compare two files")?;
+    let (_, added, removed) = patch.line_stats().doing("compare two files")?;
+    Ok((added as u64, removed as u64, false))
+}
+
+fn figures(repo: &Git, path: String, change: Change) -> Result<FileChange, Error> {
+    let (added, removed, binary) = lines(repo, change)?;
+    let status = match (change.old, change.new) {
+        (None, _) => FileStatus::Added,
+        (_, None) => FileStatus::Deleted,
+        _ => FileStatus::Modified,
+    };
+    Ok(FileChange { path, status, added, removed, binary })
 }
 
 /// Whether the bytes are compared as a whole and not line by line.
@@ -121,4 +175,35 @@ fn describe(repo: &Git, path: &str, change: Change, text: &mut String) -> Result
             true
         })
         .doing("compare two files")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+
+    #[test]
+    fn each_file_is_told_with_its_figures() {
+        let bench = Bench::new();
+        let base = bench.commit(&[], &[("gone", b"1\n"), ("kept", b"1\n"), ("mine", b"1\n2\n")]);
+        let files: [(&str, &[u8]); 4] =
+            [("kept", b"1\n"), ("logo", b"\0x"), ("mine", b"1\n3\n4\n"), ("new", b"1\n")];
+        let commit = bench.commit(&[&base], &files);
+        let told = bench.repository.file_changes(&base, &commit).unwrap();
+        let told: Vec<_> = told
+            .iter()
+            .map(|one| (one.path.as_str(), one.status, one.added, one.removed, one.binary))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("gone", FileStatus::Deleted, 0, 1, false),
+                ("logo", FileStatus::Added, 0, 0, true),
+                ("mine", FileStatus::Modified, 2, 1, false),
+                ("new", FileStatus::Added, 1, 0, false),
+            ]
+        );
+        let whole = bench.repository.changes(&base, &commit).unwrap();
+        assert_eq!((whole.files, whole.added, whole.removed), (4, 3, 2));
+    }
 }

@@ -115,6 +115,12 @@ pub enum Error {
         /// The rule.
         why: ensemble_core::plan::path::BadPath,
     },
+    /// A working copy whose making or recycling was interrupted, or that was changed as a whole.
+    #[error("{} is not a whole working copy; delete it and make a new one", path.display())]
+    Unfinished {
+        /// The working copy.
+        path: PathBuf,
+    },
     /// A merge was ordered over a base that is not an ancestor of both sides.
     #[error("{base} is not an ancestor of both {ours} and {theirs}; merge over their common ancestor")]
     NotABase {

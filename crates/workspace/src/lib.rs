@@ -19,18 +19,25 @@ mod worktree;
 #[cfg(test)]
 mod testing;
 
+pub use diff::{FileChange, FileStatus};
 pub use error::Error;
 pub use merge::{ConflictFile, Merge, What};
 pub use note::{CaptureNote, MergeNote};
 pub use refs::Expect;
 pub use repository::Repository;
-pub use user::{BranchMove, Head, UserRepository, is_branch_name};
+pub use user::{BranchMove, Head, Standing, UserRepository, is_branch_name};
 pub use worktree::{Capture, Skipped, Why, Worktree};
 
 /// The fault points of this crate. Each stands before its effect under this name, and after it
 /// under this name with `.done` appended.
-pub const FAULT_POINTS: &[&str] =
-    &["workspace.capture", "workspace.merge", "workspace.ref", "workspace.pack", "workspace.checkout"];
+pub const FAULT_POINTS: &[&str] = &[
+    "workspace.capture",
+    "workspace.merge",
+    "workspace.ref",
+    "workspace.pack",
+    "workspace.checkout",
+    "workspace.recycle",
+];
 
 /// A fault point: with the feature `faults` the tests make it fail, else it is nothing.
 macro_rules! fault {

@@ -184,7 +184,7 @@ fn jitter(pause: Duration) -> Duration {
     pause * (noise / 64 % 16) / 16
 }
 
-fn check_name(repo: &Repository, name: &str) -> Result<(), Error> {
+pub(crate) fn check_name(repo: &Repository, name: &str) -> Result<(), Error> {
     let bad = |why: &str| Err(Error::BadName { name: name.to_owned(), why: why.to_owned() });
     if !name.starts_with("refs/") || !git2::Reference::is_valid_name(name) {
         return bad("git does not allow it");

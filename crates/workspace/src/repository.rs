@@ -17,6 +17,11 @@ use crate::{
     tree::{self, commit, commit_id, oid, spell},
 };
 
+/// A configuration file that only we read: `git` warns about this key in its own, and libgit2 knows no
+/// other by which a commit is on disk before anyone is told of it.
+const DURABLE: &str = "ensemble.config";
+const DURABLY: &str = "[core]\n\tfsyncObjectFiles = true\n";
+
 /// A bare repository that belongs to this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repository {
@@ -49,13 +54,11 @@ impl Repository {
         let mut options = RepositoryInitOptions::new();
         options.bare(true).external_template(false);
         let repo = git2::Repository::init_opts(new.path(), &options).doing("make a repository")?;
-        let mut config = repo.config().and_then(|c| c.open_level(git2::ConfigLevel::Local));
-        let set = config.as_mut().map_err(|e| git2::Error::from_str(e.message())).and_then(|config| {
-            // A commit is on disk before anyone is told of it; nothing is thrown away unasked.
-            config.set_bool("core.fsyncObjectFiles", true)?;
-            config.set_i32("gc.auto", 0)
-        });
-        set.doing("set up a repository")?;
+        // Nothing is thrown away unasked.
+        let config = repo.config().and_then(|c| c.open_level(git2::ConfigLevel::Local));
+        config.and_then(|mut config| config.set_i32("gc.auto", 0)).doing("set up a repository")?;
+        let durable = new.path().join(DURABLE);
+        fs::write(&durable, DURABLY).doing_to("write", &durable)?;
         match fs::rename(new.path(), &self.path) {
             // Another process was faster.
             Err(_) if self.path.join("HEAD").exists() => Ok(()),
@@ -70,7 +73,13 @@ impl Repository {
     }
 
     pub(crate) fn git(&self) -> Result<git2::Repository, Error> {
-        git2::Repository::open_bare(&self.path).doing("open the repository")
+        let repo = git2::Repository::open_bare(&self.path).doing("open the repository")?;
+        let config = repo.config();
+        // Seen by all that the repository does from here on: the two share the configuration.
+        config
+            .and_then(|mut config| config.add_file(&self.path.join(DURABLE), git2::ConfigLevel::App, false))
+            .doing("set up the repository")?;
+        Ok(repo)
     }
 
     /// Whether `commit` is here. What is here is complete: nothing else is ever let in.

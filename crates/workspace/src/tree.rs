@@ -18,7 +18,7 @@ pub(crate) const FILE: i32 = 0o100_644;
 pub(crate) const EXECUTABLE: i32 = 0o100_755;
 pub(crate) const LINK: i32 = 0o120_000;
 pub(crate) const MODULE: i32 = 0o160_000;
-const FOLDER: i32 = 0o040_000;
+pub(crate) const FOLDER: i32 = 0o040_000;
 
 /// A path in a tree, as git keeps it: bytes with `/` between components.
 pub(crate) type TreePath = Vec<u8>;

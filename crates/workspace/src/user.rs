@@ -5,7 +5,9 @@
 mod branches;
 
 use std::{
+    ffi::OsStr,
     io::{Read, Write},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -18,7 +20,7 @@ use crate::{
     refs::{self, Expect},
     tree::{commit, commit_id, oid},
 };
-pub use branches::BranchMove;
+pub use branches::{BranchMove, Standing};
 
 /// Whether a branch of the user's may be called `name`. Names that git reads as something else are
 /// none, nor is what the branches of runs need.
@@ -111,18 +113,27 @@ impl UserRepository {
     }
 
     /// How many files differ from HEAD or are new, for a warning. Filters are not run, so files
-    /// that pass through one may be counted although nobody changed them.
+    /// that pass through one may be counted although nobody changed them. Those of `except`, and
+    /// what lies in folders of it, are not counted.
     ///
     /// # Errors
     /// When the files can't be read.
-    pub fn uncommitted(&self) -> Result<usize, Error> {
+    pub fn uncommitted(&self, except: &[PathBuf]) -> Result<usize, Error> {
         let repo = self.git()?;
         if repo.is_bare() {
             return Ok(0);
         }
         let mut options = StatusOptions::new();
-        options.include_untracked(true).exclude_submodules(true).update_index(false);
-        repo.statuses(Some(&mut options)).map(|found| found.len()).doing("compare the files with HEAD")
+        options.include_untracked(true).recurse_untracked_dirs(true);
+        options.exclude_submodules(true).update_index(false);
+        let found = repo.statuses(Some(&mut options)).doing("compare the files with HEAD")?;
+        let folder = repo.workdir().and_then(|folder| folder.canonicalize().ok()).unwrap_or_default();
+        let except: Vec<PathBuf> = except.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let counts = |entry: &git2::StatusEntry<'_>| {
+            let path = folder.join(OsStr::from_bytes(entry.path_bytes()));
+            !except.iter().any(|except| path.starts_with(except))
+        };
+        Ok(found.iter().filter(counts).count())
     }
 
     /// Whether this clone lacks older history.

@@ -7,6 +7,7 @@ mod at;
 mod capture;
 mod checkout;
 mod ignored;
+mod recycle;
 mod remove;
 mod stat;
 mod store;
@@ -27,6 +28,8 @@ use crate::{
     tree::commit,
 };
 pub use capture::{Capture, Skipped, Why};
+use checkout::Whole;
+use recycle::Leftovers;
 
 /// Branch that HEAD is on.
 const BRANCH: &str = "task";
@@ -77,14 +80,8 @@ impl Worktree {
             fs::create_dir_all(parent).doing_to("make the folder", parent)?;
         }
         fs::create_dir(&worktree.path).doing_to("make the folder", &worktree.path)?;
-        worktree.write_git_folder(mirror, base)?;
         let root = at::open_root(&worktree.path).doing_to("open", &worktree.path)?;
-        let file = worktree.path.join(".git/index");
-        let mut index = git2::Index::open(&file).doing("make an index")?;
-        checkout::write(&repo, tree, &root, &worktree.path, &mut index)?;
-        index.write().doing("write an index")?;
-        // Copied last: its own time tells which files are too young to be trusted by their times.
-        fs::copy(&file, worktree.stat_path()).doing_to("write", worktree.stat_path())?;
+        worktree.fill(mirror, base, &Whole { repo: &repo, tree, root: &root }, None)?;
         fault!("workspace.checkout.done");
         Ok(worktree)
     }
@@ -120,12 +117,36 @@ impl Worktree {
         fs::write(&file, format!("{commit}\n")).doing_to("write", file)
     }
 
+    /// Bytes of the files that were written when it was made ready; 0 if that is not known.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let record = git2::Index::open(&self.stat_path());
+        record.map_or(0, |record| record.iter().map(|entry| u64::from(entry.file_size)).sum())
+    }
+
     /// What was written at creation, with the times of each file: beside the worktree, out of the
     /// agent's way.
     fn stat_path(&self) -> PathBuf {
         let mut name = self.path.file_name().unwrap_or_default().to_owned();
         name.push(".index");
         self.path.with_file_name(name)
+    }
+
+    /// Makes `.git`, the files of the base, and at the end the record of them.
+    fn fill(
+        &self,
+        mirror: &Repository,
+        base: &CommitId,
+        whole: &Whole<'_>,
+        old: Option<&mut Leftovers<'_>>,
+    ) -> Result<(), Error> {
+        self.write_git_folder(mirror, base)?;
+        let file = self.path.join(".git/index");
+        let mut index = git2::Index::open(&file).doing("make an index")?;
+        checkout::write(whole, old, &self.path, &mut index)?;
+        index.write().doing("write an index")?;
+        // Copied last: its own time tells which files are too young to be trusted by their times.
+        fs::copy(&file, self.stat_path()).map(drop).doing_to("write", self.stat_path())
     }
 
     fn write_git_folder(&self, mirror: &Repository, base: &CommitId) -> Result<(), Error> {

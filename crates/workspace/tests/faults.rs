@@ -60,6 +60,17 @@ impl Stage {
                 let worktree = Worktree::create(&self.from, &path, &self.ours)?;
                 Ok(format!("{:?}", worktree.read_back("ours", 100)?))
             }
+            "workspace.recycle" => {
+                let path = self.folder.path().join("ours");
+                let worktree = match Worktree::recycle(&self.from, &path, &self.theirs, false) {
+                    Err(Error::Unfinished { .. }) => {
+                        Worktree::discard(&path)?;
+                        Worktree::create(&self.from, &path, &self.theirs)?
+                    }
+                    done => done?,
+                };
+                Ok(format!("{:?} {:?}", worktree.read_back("ours", 100)?, worktree.read_back("theirs", 100)?))
+            }
             other => panic!("no call passes {other}"),
         }
     }
@@ -101,4 +112,16 @@ fn a_call_that_failed_at_any_point_can_be_repeated() {
             scenario.teardown();
         }
     }
+}
+
+#[test]
+fn a_copy_whose_recycling_broke_off_half_way_is_never_taken_for_a_whole_one() {
+    let stage = Stage::new();
+    let scenario = fail::FailScenario::setup();
+    fail::cfg("workspace.recycle", "1*off->1*return->off").unwrap();
+    let path = stage.folder.path().join("ours");
+    let recycle = || Worktree::recycle(&stage.from, &path, &stage.theirs, false);
+    assert!(matches!(recycle(), Err(Error::Injected(_))));
+    assert!(matches!(recycle(), Err(Error::Unfinished { .. })));
+    scenario.teardown();
 }

@@ -1,18 +1,27 @@
 //! Shapes for programs. They are a promise, kept by the golden files in `testdata/`: keys are added,
 //! never renamed or given another meaning. What is told of a run is `core`'s view of it.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
+};
 
 use ensemble_core::{
-    ids::RunId,
+    ids::{CommitId, RunId},
     plan::{Plan, graph::Graph},
     run::{Entry, State, view::View},
     source::{Finding, Severity},
 };
+use ensemble_workspace::{FileChange, FileStatus};
 use serde_json::{Map, Value, json};
 
-use super::summary::advice_beside;
-use crate::error::Exit;
+use super::summary::{advice, advice_beside};
+use crate::{
+    error::Exit,
+    tail::Rest,
+    verbs::{Build, Health, Reclaimed, Verdict},
+};
 
 /// What became of the result in the user's repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +61,110 @@ pub fn run_object_beside(state: &State, home: Option<&Home>, pid: Option<u32>) -
         set("moved", json!(moved.map(|(branch, into)| json!({ "branch": branch, "result": into.word() }))));
     }
     object
+}
+
+/// A run in `wait`: how it stands, whether it is over, and why waiting ended.
+#[must_use]
+pub fn wait_object(state: &State, rest: Rest, exit: Exit) -> Value {
+    let ended = match rest {
+        Rest::Over => "over",
+        Rest::Left => "nobody_works_on_it",
+        Rest::Late => "timeout",
+    };
+    let mut object = json!(View::of(state));
+    if let Some(map) = object.as_object_mut() {
+        map.insert("exit".to_owned(), json!(exit as u8));
+        map.insert("wait_ended".to_owned(), json!(ended));
+    }
+    object
+}
+
+/// What a run or a task changed, in `diff`; `text` unless only the figures are wanted.
+#[must_use]
+pub fn diff_object(
+    run: RunId,
+    task: Option<&str>,
+    (base, commit): (&CommitId, &CommitId),
+    files: &[FileChange],
+    text: Option<String>,
+) -> Value {
+    let file = |one: &FileChange| {
+        let status = match one.status {
+            FileStatus::Added => "added",
+            FileStatus::Deleted => "deleted",
+            FileStatus::Modified => "modified",
+        };
+        json!({
+            "path": one.path, "status": status,
+            "added": one.added, "removed": one.removed, "binary": one.binary,
+        })
+    };
+    json!({
+        "run": run, "task": task, "base": base, "commit": commit,
+        "files": files.iter().map(file).collect::<Vec<_>>(),
+        "added": files.iter().map(|one| one.added).sum::<u64>(),
+        "removed": files.iter().map(|one| one.removed).sum::<u64>(),
+        "diff": text,
+    })
+}
+
+/// What `init` found and wrote.
+#[must_use]
+pub fn init_object(dir: &Path, written: &[PathBuf], found: &[Build], agents: &[String]) -> Value {
+    let build = |one: &Build| json!({ "file": one.file, "check": one.check, "problem": one.problem });
+    json!({
+        "dir": dir, "written": written,
+        "found": found.iter().map(build).collect::<Vec<_>>(), "agents": agents,
+    })
+}
+
+/// A run that goes on in a process of its own, in `run --detach`.
+#[must_use]
+pub fn detached_object(run: RunId, pid: u32, log: &Path) -> Value {
+    json!({ "id": run, "pid": pid, "log": log })
+}
+
+/// What is told by `notify`: the run as in `show`, without its tasks, and what to do now.
+#[must_use]
+pub fn notice_object(state: &State, home: &Home) -> Value {
+    let mut object = json!({ "event": state.state().word() });
+    let Some(map) = object.as_object_mut() else { return object };
+    map.insert("run".to_owned(), json!(View::of(state)));
+    map.insert("exit".to_owned(), json!(Exit::of(state.state()) as u8));
+    map.insert("brought_home".to_owned(), json!(home.branch));
+    map.insert("next".to_owned(), json!(advice(state, Some(home))));
+    object
+}
+
+/// What `prune` did, or would do.
+#[must_use]
+pub fn prune_object(
+    dry_run: bool,
+    verdicts: &BTreeMap<RunId, Verdict>,
+    reclaimed: &Reclaimed,
+    left: &[PathBuf],
+) -> Value {
+    let run = |(run, verdict): (&RunId, &Verdict)| json!({ "id": run, "verdict": verdict.word(), "why": verdict.to_string() });
+    let Reclaimed { facts, refs, logs, log_bytes, nodes, blobs } = reclaimed;
+    json!({
+        "dry_run": dry_run,
+        "runs": verdicts.iter().map(run).collect::<Vec<_>>(),
+        "reclaimed": {
+            "facts": facts, "blobs": blobs.blobs, "logs": logs, "refs": refs + nodes.refs,
+            "working_copies": nodes.attempts, "mirrors": nodes.mirrors,
+            "bytes": log_bytes + nodes.bytes + blobs.bytes,
+        },
+        "busy_nodes": nodes.busy,
+        "not_reclaimed": left,
+    })
+}
+
+/// What `doctor` found.
+#[must_use]
+pub fn doctor_object(findings: &[crate::verbs::Finding]) -> Value {
+    let one = |one: &crate::verbs::Finding| json!({ "name": one.name, "health": one.health.word(), "detail": one.detail, "remedy": one.remedy });
+    let good = findings.iter().all(|one| one.health != Health::Bad);
+    json!({ "good": good, "findings": findings.iter().map(one).collect::<Vec<_>>() })
 }
 
 /// A fact in `events`: its envelope, then its own fields.

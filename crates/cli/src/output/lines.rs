@@ -2,12 +2,12 @@
 //! that a line can say what the fact alone does not: titles, commands, who is blocked now.
 
 use ensemble_core::{
-    ids::TaskId,
+    ids::{AttemptNumber, CheckNumber, TaskId},
     outcome::Ending,
     run::{
         Entry, Fact, State,
         fact::{AttemptRef, CheckOf, CheckRef, Dispatch, EndState, Handed, LossCause, Report, WaitReason},
-        state::{CheckState, TaskState, Why, attempt_ref},
+        state::{Check, CheckState, TaskState, Why, attempt_ref},
     },
 };
 
@@ -43,8 +43,10 @@ impl Narrator {
     pub fn tell(&mut self, entry: &Entry) -> Vec<String> {
         let check = self.command_of(&entry.fact);
         let blocked = self.state.counts.blocked;
+        let live = self.others_live(&entry.fact);
         self.state.apply(entry);
         let mut lines = self.lines(&entry.fact, check.as_deref());
+        lines.extend(self.dropped(&live, &entry.fact));
         if self.state.counts.blocked != blocked {
             lines.extend(self.newly_blocked());
         }
@@ -79,6 +81,53 @@ impl Narrator {
         let is_it = |state: &CheckState| matches!(state, CheckState::Live { number: n, .. } if *n == number);
         let checks = self.state.checks(of)?;
         checks.each.iter().find(|check| is_it(&check.state)).map(|check| check.command.clone())
+    }
+
+    /// The checks that run beside the one a fact speaks of, or that a stop may end.
+    fn others_live(&self, fact: &Fact) -> Vec<(CheckOf, CheckNumber, String)> {
+        let (of, own) = match fact {
+            Fact::CheckReported { at, passed: false, .. } | Fact::CheckLost { at, .. } => {
+                (vec![at.of.clone()], Some(at.check))
+            }
+            Fact::StopRequested { task } => (self.checked(task.as_ref()), None),
+            _ => return Vec::new(),
+        };
+        let mut live = Vec::new();
+        for of in of {
+            for check in self.state.checks(&of).into_iter().flat_map(|checks| &checks.each) {
+                if let CheckState::Live { number, .. } = check.state
+                    && Some(number) != own
+                {
+                    live.push((of.clone(), number, check.command.clone()));
+                }
+            }
+        }
+        live
+    }
+
+    /// What of a task, or of the whole run, is being checked.
+    fn checked(&self, task: Option<&TaskId>) -> Vec<CheckOf> {
+        let tasks = self.state.tasks.iter().filter(|one| task.is_none_or(|id| one.spec.id == *id));
+        let attempts = tasks.filter_map(|one| {
+            let attempt = one.attempt.as_ref().filter(|attempt| attempt.stage.checks().is_some())?;
+            Some(CheckOf { task: Some(one.spec.id.clone()), attempt: attempt.dispatch.attempt })
+        });
+        let merged = self.state.final_checks.as_ref().filter(|_| task.is_none());
+        let merged = merged.map(|_| CheckOf { task: None, attempt: AttemptNumber(self.state.check_rounds) });
+        attempts.chain(merged).collect()
+    }
+
+    /// Says which of the checks that ran before a fact nobody waits for any more.
+    fn dropped(&self, live: &[(CheckOf, CheckNumber, String)], fact: &Fact) -> Vec<String> {
+        let why = if matches!(fact, Fact::StopRequested { .. }) { "stopped" } else { "another check failed" };
+        let runs = |of: &CheckOf, number: CheckNumber| {
+            let is_it =
+                |check: &Check| matches!(check.state, CheckState::Live { number: n, .. } if n == number);
+            self.state.checks(of).is_some_and(|checks| checks.each.iter().any(is_it))
+        };
+        let gone = live.iter().filter(|(of, number, _)| !runs(of, *number));
+        gone.map(|(of, _, command)| format!("dropped check {} ({}): {why}", subject(of), one_line(command)))
+            .collect()
     }
 
     fn lines(&self, fact: &Fact, check: Option<&str>) -> Vec<String> {

@@ -4,18 +4,23 @@
 mod json;
 mod lines;
 mod progress;
+mod report;
 mod summary;
 mod table;
 mod text;
 
 use std::io::{self, IsTerminal, Write};
 
-pub use json::{Home, check_object, event_object, plan_object, ps_object, run_object, run_object_beside};
+pub use json::{
+    Home, check_object, detached_object, diff_object, doctor_object, event_object, init_object,
+    notice_object, plan_object, prune_object, ps_object, run_object, run_object_beside, wait_object,
+};
 pub use lines::Narrator;
 pub use progress::Screen;
+pub use report::{Standing, Tally, report, report_object};
 pub use summary::{Into, fetched, show, summary};
 pub use table::table;
-pub use text::{ago, now_ms, one_line, printable, short};
+pub use text::{ago, bytes, count, now_ms, one_line, printable, short};
 
 use crate::{
     args::Format,

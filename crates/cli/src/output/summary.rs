@@ -2,7 +2,7 @@
 //! result is and how to take it over, what failed and what to do about it.
 
 use ensemble_core::{
-    ids::CommitId,
+    ids::{CommitId, Epoch},
     run::{
         State,
         state::{RunState, Task, TaskState, Why, attempt_ref},
@@ -17,6 +17,9 @@ use super::{
 
 /// Characters of a summary or reason in a table.
 const CELL: usize = 100;
+
+/// The epoch of a run's first owner: handing it in was the one before. A later one means a pause.
+const FIRST_OWNER: Epoch = Epoch(2);
 
 /// What became of `--into`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +91,7 @@ fn show_at(state: &State, pid: Option<u32>, now: u64) -> Vec<String> {
     lines.push(format!("branch: {}", state.branch()));
     match pid {
         Some(pid) => {
-            lines.push(format!("process {pid} works on it; watch it with `ensemble events {run} --follow`"));
+            lines.push(format!("process {pid} works on it; watch it with `ensemble watch {run}`"));
         }
         None => {
             lines.extend(questions(state));
@@ -102,7 +105,7 @@ fn show_at(state: &State, pid: Option<u32>, now: u64) -> Vec<String> {
 /// its stretches is not its own.
 fn took(state: &State, now: u64) -> String {
     let over = state.ended.is_some() || state.waiting.is_some();
-    if over && state.epoch.0 <= 1 {
+    if over && state.epoch <= FIRST_OWNER {
         return format!(" after {}", duration(state.changed_ms.saturating_sub(state.began_ms)));
     }
     format!(", began {}", ago(now.saturating_sub(state.began_ms)))
@@ -251,7 +254,7 @@ fn is_under_way(state: &State) -> bool {
 #[must_use]
 pub fn advice_beside(state: &State, home: Option<&Home>, pid: Option<u32>) -> Vec<String> {
     if pid.is_some() && is_under_way(state) {
-        return vec![format!("ensemble events {} --follow", state.run)];
+        return vec![format!("ensemble watch {}", state.run)];
     }
     advice(state, home)
 }

@@ -64,6 +64,17 @@ pub fn duration(milliseconds: u64) -> String {
     }
 }
 
+/// A number of bytes for people: `512 B`, `1.5 MiB`.
+#[must_use]
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [(u32, &str); 4] = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let Some((shift, unit)) = UNITS.iter().find(|(shift, _)| bytes >> shift > 0) else {
+        return format!("{bytes} B");
+    };
+    let tenths = (u128::from(bytes) * 10) >> shift;
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
 /// How long ago something was, in its largest unit: `3 min ago`.
 #[must_use]
 pub fn ago(milliseconds: u64) -> String {
@@ -111,6 +122,14 @@ mod tests {
     fn the_end_of_an_output_is_indented() {
         assert_eq!(tail("1\r\n2\n3\n\n", 2), ["    2", "    3"]);
         assert!(tail("", 5).is_empty());
+    }
+
+    #[test]
+    fn sizes_read_well_at_every_length() {
+        assert_eq!(
+            [0, 1023, 1536, 5 << 20, u64::MAX].map(bytes),
+            ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "16777215.9 TiB"]
+        );
     }
 
     #[test]

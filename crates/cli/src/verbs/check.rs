@@ -2,18 +2,20 @@
 
 mod model;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ensemble_core::{
-    source::{self, Finding, Findings, Place, Severity, Value},
+    source::{Finding, Place, Severity},
     team::Team,
 };
+use ensemble_workspace::UserRepository;
 use serde_json::json;
 
 use crate::{
     args::{Check, Format, Kind},
+    equipment,
     error::{Error, Exit},
-    files, output,
+    files, output, paths,
 };
 
 /// The kind of a file that is neither a team file nor a plan.
@@ -36,36 +38,33 @@ pub fn check(args: &Check) -> Result<Exit, Error> {
         let verdicts: Result<Vec<_>, _> = args.files.iter().map(|file| model::answer(file, args)).collect();
         return print(&verdicts?, args.output.format);
     }
-    let mut kinds = Vec::new();
+    let mut inputs = Vec::new();
     for file in &args.files {
-        let kind = match args.kind {
-            Some(kind) => Ok(kind),
-            None => guess(file)?,
-        };
-        kinds.push((file, kind));
+        inputs.push((file.as_path(), read(file, args.kind)?));
     }
     let mut team: Option<Team> = None;
     let mut verdicts = Vec::new();
     // Teams first, so that the plans can be held against them; then printed in the order given.
-    for (place, (file, kind)) in kinds.iter().enumerate() {
-        if let Ok(Kind::Team) = kind {
-            let (verdict, found) = team_file(file)?;
+    for (place, (file, input)) in inputs.iter().enumerate() {
+        if let Ok((Kind::Team, text)) = input {
+            let (verdict, found) = team_file(file, text.clone())?;
             team = team.or(found);
             verdicts.push((place, verdict));
         }
     }
-    for (place, (file, kind)) in kinds.into_iter().enumerate() {
-        let verdict = match kind {
-            Ok(Kind::Team) => continue,
-            Ok(Kind::Plan) => plan_file(file, team.as_ref())?,
-            Ok(Kind::Loop) => {
+    for (place, (file, input)) in inputs.into_iter().enumerate() {
+        let verdict = match input {
+            Ok((Kind::Team, _)) => continue,
+            Ok((Kind::Plan, text)) => plan_file(file, text, team.as_ref())?,
+            Ok((Kind::Loop, _)) => {
                 return Err(Error::usage(
                     "the loop has no files of its own",
                     "add --from-model for a model's answer",
                 ));
             }
             Err(findings) => {
-                Verdict { file: file.display().to_string(), kind: UNKNOWN, findings, value: None }
+                let kind = args.kind.map_or(UNKNOWN, word);
+                Verdict { file: file.display().to_string(), kind, findings, value: None }
             }
         };
         verdicts.push((place, verdict));
@@ -75,45 +74,49 @@ pub fn check(args: &Check) -> Result<Exit, Error> {
     print(&verdicts, args.output.format)
 }
 
-/// What a file is, by the keys at its top; or why nobody can tell.
-fn guess(file: &Path) -> Result<Result<Kind, Vec<Finding>>, Error> {
-    let name = file.display().to_string();
+fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Team => "team",
+        Kind::Plan => "plan",
+        Kind::Loop => "loop",
+    }
+}
+
+/// A file's text, read once, and what it is; or why nobody can tell.
+fn read(file: &Path, kind: Option<Kind>) -> Result<Result<(Kind, String), Vec<Finding>>, Error> {
     let text = match files::text(file) {
         Ok(text) => text,
         Err(Error::Files(findings)) => return Ok(Err(findings)),
         Err(error) => return Err(error),
     };
-    let mut findings = Findings::new(&name);
-    let Some(tree) = source::parse(&text, &mut findings) else {
-        return Ok(Err(findings.finish::<()>(None).err().unwrap_or_default()));
-    };
-    let has = |key: &str| match &tree.value {
-        Value::Map(entries) => entries.iter().any(|entry| entry.key == key),
-        _ => false,
-    };
-    if has("sub_tasks") || has("project_scope") {
-        return Ok(Ok(Kind::Plan));
-    }
-    if ["employees", "subagents", "coordinator", "collaboration", "name"].into_iter().any(has) {
-        return Ok(Ok(Kind::Team));
-    }
-    let message =
-        "is neither a team file (`name`, `employees`) nor a plan (`sub_tasks`); say which with --kind";
-    Ok(Err(vec![Finding::error(&name, Place::START, "unknown_kind", message)]))
+    let kind = kind.map_or_else(|| files::kind_of(&file.display().to_string(), &text), Ok);
+    Ok(kind.map(|kind| (kind, text)))
 }
 
-fn team_file(file: &Path) -> Result<(Verdict, Option<Team>), Error> {
-    let (team, findings) = match files::read_team(file, Some(Path::new("."))) {
+fn team_file(file: &Path, text: String) -> Result<(Verdict, Option<Team>), Error> {
+    let folder = repository_of(file);
+    let (team, mut findings) = match files::team_of(file, text, folder.as_deref()) {
         Ok(crew) => (Some(crew.team), crew.warnings),
         Err(Error::Files(findings)) => (None, findings),
         Err(error) => return Err(error),
     };
+    let name = file.display().to_string();
+    for lack in team.iter().flat_map(|team| equipment::programs(team.employees.iter(), equipment::ours)) {
+        findings.push(Finding::warning(&name, Place::NOWHERE, "program_missing", lack));
+    }
     let value = team.as_ref().map(|team| json!(team));
-    Ok((Verdict { file: file.display().to_string(), kind: "team", findings, value }, team))
+    Ok((Verdict { file: name, kind: "team", findings, value }, team))
 }
 
-fn plan_file(file: &Path, team: Option<&Team>) -> Result<Verdict, Error> {
-    let (value, findings) = match files::read_plan(file, team) {
+/// The repository that a team file lies in, by its folder: there `run` looks for what it uses, too.
+fn repository_of(file: &Path) -> Option<PathBuf> {
+    let absolute = std::path::absolute(file).ok()?;
+    let repository = UserRepository::discover(absolute.parent()?).ok()?;
+    paths::folder_of(&repository).ok()
+}
+
+fn plan_file(file: &Path, text: String, team: Option<&Team>) -> Result<Verdict, Error> {
+    let (value, findings) = match files::plan_of(file, text, team) {
         Ok(work) => (Some(json!(work.plan)), work.warnings),
         Err(Error::Files(findings)) => (None, findings),
         Err(error) => return Err(error),
@@ -143,4 +146,33 @@ fn print(verdicts: &[Verdict], format: Format) -> Result<Exit, Error> {
         }
     }
     Ok(if verdicts.iter().any(refused) { Exit::Usage } else { Exit::Good })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_a_team_uses_is_looked_for_where_a_run_looks() {
+        let root = tempfile::tempdir().unwrap();
+        git2::Repository::init(root.path()).unwrap();
+        fs::create_dir(root.path().join(".ensemble")).unwrap();
+        let team = "name: shop\nemployees:\n  - use: front.md\n";
+        let path = root.path().join(".ensemble/team.yaml");
+        fs::write(root.path().join("front.md"), "---\nname: front\ndescription: Draws\n---\nYou draw.\n")
+            .unwrap();
+        let (verdict, found) = team_file(&path, team.to_owned()).unwrap();
+        assert!(found.is_some(), "{:?}", verdict.findings);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_warned_about_and_refuses_nothing() {
+        let team = "name: shop\nemployees:\n  - id: back\n    description: Builds\n    backend: { kind: exec, command: [no-such-program-at-all] }\n";
+        let (verdict, found) = team_file(Path::new("team.yaml"), team.to_owned()).unwrap();
+        assert!(found.is_some());
+        assert_eq!(verdict.findings[0].code, "program_missing");
+        assert_eq!(verdict.findings[0].severity, Severity::Warning);
+    }
 }

@@ -11,6 +11,7 @@ use super::run;
 use crate::{
     args::{Demo, Place, Run},
     error::{DoingTo, Error, Exit},
+    ground,
     order::Order,
     output,
 };
@@ -34,7 +35,7 @@ pub async fn demo(args: &Demo) -> Result<Exit, Error> {
         None => fresh(Path::new("."))?,
     };
     unpack(&PROJECT, &dir)?;
-    commit(&dir)
+    ground::make(&dir, "The demo project\n", true)
         .map_err(|error| Error::broken(format!("can't make a repository in {}: {error}", dir.display())))?;
     let shown = dir.display();
     output::say(&format!("demo: a new project in {shown}"));
@@ -45,12 +46,15 @@ pub async fn demo(args: &Demo) -> Result<Exit, Error> {
         team: None,
         strategy: None,
         base: "HEAD".to_owned(),
+        init: false,
+        detach: false,
+        detached_as: None,
         into: None,
         place: Place { repo: dir.clone(), data: args.data.clone() },
         output: args.output,
     })?;
     order.made = Some(std::path::absolute(&dir).doing_to("find", &dir)?);
-    let exit = run::carry_out(order, args.output.format).await?;
+    let exit = run::carry_out(order, args.output.format, run::new_run()).await?;
     output::say(&format!("the project is in {shown}; look at it with: cd {shown}"));
     Ok(exit)
 }
@@ -92,20 +96,6 @@ fn unpack(project: &Dir<'_>, dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the directory a git repository with one commit, signed by the user where git knows one.
-fn commit(dir: &Path) -> Result<(), git2::Error> {
-    let mut options = git2::RepositoryInitOptions::new();
-    options.initial_head("main").no_reinit(true).external_template(false);
-    let repository = git2::Repository::init_opts(dir, &options)?;
-    let mut index = repository.index()?;
-    index.add_all(["*"], git2::IndexAddOption::DEFAULT, None)?;
-    index.write()?;
-    let tree = repository.find_tree(index.write_tree()?)?;
-    let user =
-        repository.signature().or_else(|_| git2::Signature::now("ensemble", "demo@ensemble.localhost"))?;
-    repository.commit(Some("HEAD"), &user, &user, "The demo project\n", &tree, &[]).map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,9 +120,9 @@ mod tests {
         let work = crate::files::read_plan(&root.path().join("plan.yaml"), Some(&crew.team)).unwrap();
         assert!(work.plan.sub_tasks.len() >= 7);
         assert!(root.path().join(".gitignore").is_file(), "dotfiles are embedded");
-        commit(root.path()).unwrap();
+        ground::make(root.path(), "The demo project\n", true).unwrap();
         let repository = ensemble_workspace::UserRepository::discover(root.path()).unwrap();
-        assert_eq!(repository.uncommitted().unwrap(), 0);
+        assert_eq!(repository.uncommitted(&[]).unwrap(), 0);
         assert_eq!(repository.head().unwrap().branch.as_deref(), Some("main"));
     }
 }

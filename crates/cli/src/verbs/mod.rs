@@ -1,20 +1,31 @@
 //! The verbs, one a file. Each takes its arguments and answers with an exit code or an error.
 
 mod check;
+mod completions;
 mod demo;
+mod diff;
 mod doctor;
 mod events;
 mod fetch;
+mod init;
 mod logs;
 mod plan;
+mod prune;
 mod ps;
+mod report;
 mod resume;
 mod retry;
 mod run;
 mod show;
 mod stop;
+mod wait;
+mod watch;
 
 use std::future::Future;
+
+pub use doctor::{Finding, Health};
+pub use init::Build;
+pub use prune::{Reclaimed, Verdict};
 
 use crate::{
     args::Verb,
@@ -39,7 +50,14 @@ pub fn perform(verb: Verb) -> Result<Exit, Error> {
         Verb::Retry(args) => block_on(retry::retry(&args)),
         Verb::Resume(args) => block_on(resume::resume(&args)),
         Verb::Fetch(args) => block_on(fetch::fetch(&args)),
-        Verb::Doctor(args) => doctor::doctor(&args),
+        Verb::Init(args) => init::init(&args),
+        Verb::Watch(args) => block_on(watch::watch(&args)),
+        Verb::Wait(args) => block_on(wait::wait(&args)),
+        Verb::Diff(args) => block_on(diff::diff(&args)),
+        Verb::Report(args) => block_on(report::report(&args)),
+        Verb::Doctor(args) => block_on(doctor::doctor(&args)),
+        Verb::Prune(args) => block_on(prune::prune(&args)),
+        Verb::Completions(args) => completions::completions(&args),
     }
 }
 

@@ -49,10 +49,7 @@ pub async fn resume(args: &Resume) -> Result<Exit, Error> {
 }
 
 fn at_work(run: RunId, pid: u32) -> Error {
-    Error::usage(
-        format!("process {pid} works on run {run}"),
-        format!("watch it with `ensemble events {run} --follow`"),
-    )
+    Error::usage(format!("process {pid} works on run {run}"), format!("watch it with `ensemble watch {run}`"))
 }
 
 /// The runs that could go on, see [`candidates`]; if all of them are somebody's, that is said.

@@ -33,10 +33,7 @@ pub async fn retry(args: &Retry) -> Result<Exit, Error> {
     }
     if let Some(owner) = existing.owner()? {
         Client::of_socket(&owner.socket).await?.retry(run, task.as_ref(), prompt).await?;
-        output::say(&format!(
-            "process {} goes on with it; watch it with `ensemble events {run} --follow`",
-            owner.pid
-        ));
+        output::say(&format!("process {} goes on with it; watch it with `ensemble watch {run}`", owner.pid));
         return Ok(Exit::Good);
     }
     let mut session = existing.take_over(args.team.as_deref(), args.output.format).await?;

@@ -1,5 +1,9 @@
-//! `ensemble run`: a plan carried out in the foreground, from the way in to the branch at home.
+//! `ensemble run`: a plan carried out in the foreground, from the way in to the branch at home; with
+//! `--detach` in a process of its own (`run/detach.rs`).
 
+mod detach;
+
+pub use detach::log as detached_log;
 use ensemble_core::{
     ids::{RunId, Seq},
     run::{State, state::RunState},
@@ -10,12 +14,15 @@ use rand::Rng;
 
 use crate::{
     args::{Format, Run},
+    config::Config,
+    earlier,
     embedded::Embedded,
     error::{DoingTo, Error, Exit},
     follow::Follower,
+    ground,
     order::Order,
     output::{self, Narrator, Screen},
-    runs,
+    paths, runs,
     session::Session,
     signals::Signals,
 };
@@ -25,21 +32,32 @@ use crate::{
 /// # Errors
 /// When it can't be started, or not be followed any more.
 pub async fn run(args: &Run) -> Result<Exit, Error> {
-    let order = Order::read(args)?;
-    carry_out(order, args.output.format).await
+    if args.detached_as.is_some() {
+        detach::leave();
+    }
+    let repository = ground::find_or_make(&args.place.repo, args.init)?;
+    let data = paths::data_of(&args.place)?;
+    let base = earlier::base(&args.base, &repository, &data).await?;
+    let order = Order::read(&Run { base, ..args.clone() })?;
+    let run = args.detached_as.unwrap_or_else(new_run);
+    if args.detach {
+        detach::start(args, &order, run).await
+    } else {
+        carry_out(order, args.output.format, run).await
+    }
 }
 
 /// Carries out an order.
 ///
 /// # Errors
 /// As [`run`].
-pub async fn carry_out(order: Order, format: Format) -> Result<Exit, Error> {
+pub async fn carry_out(order: Order, format: Format, run: RunId) -> Result<Exit, Error> {
+    let notify = Config::ours()?.notify;
     let mut signals = Signals::new()?;
     std::fs::create_dir_all(&order.data).doing_to("make the folder", &order.data)?;
     let journal = Journal::open(&order.data)?;
     name_unfinished(&journal, &Local::new(&order.data)).await?;
     let embedded = Embedded::start(&order.data, &journal, Some(&order.team)).await?;
-    let run = new_run();
     tokio::select! {
         handed_in = order.hand_in(embedded.client(), run) => handed_in?,
         () = signals.next() => {
@@ -56,12 +74,14 @@ pub async fn carry_out(order: Order, format: Format) -> Result<Exit, Error> {
     };
     let into = order.branch().map(str::to_owned);
     let Order { repository, data, made, .. } = order;
-    let session = Session { embedded, follower, repository: Some(repository), into, data, format, made };
+    let repository = Some(repository);
+    let session = Session { embedded, follower, repository, into, data, format, notify, made };
     session.carry_on(signals).await
 }
 
 /// A new run's id.
-fn new_run() -> RunId {
+#[must_use]
+pub fn new_run() -> RunId {
     RunId::from_parts(output::now_ms(), rand::rng().random())
 }
 

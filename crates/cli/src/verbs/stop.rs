@@ -7,9 +7,10 @@ use ensemble_directory::Local;
 use crate::{
     args::{Format, Stop},
     client::Client,
+    config::Config,
     embedded::{self, Embedded},
     error::{Error, Exit},
-    home,
+    home, notify,
     output::{self, Home},
     owner::{self, Existing},
     runs,
@@ -20,6 +21,7 @@ use crate::{
 /// # Errors
 /// When it can't be stopped, because it is over or being merged.
 pub async fn stop(args: &Stop) -> Result<Exit, Error> {
+    let notify = Config::ours()?.notify;
     let existing = Existing::find(&args.place, &args.run).await?;
     let (run, data) = (existing.run(), &existing.data);
     let task = args.task.as_deref().map(owner::task_id).transpose()?;
@@ -39,6 +41,9 @@ pub async fn stop(args: &Stop) -> Result<Exit, Error> {
                 ensemble_coordinator::stop_unowned(&existing.journal, &directory, &me, run, task.clone());
             let state = stopped.await?;
             let home = if state.ended.is_some() { Some(bring(&existing, &state).await?) } else { None };
+            if let Some(home) = &home {
+                notify::tell(notify.as_ref(), &output::notice_object(&state, home)).await;
+            }
             (state, home)
         }
     };

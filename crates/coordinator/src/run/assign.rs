@@ -9,19 +9,19 @@ use ensemble_core::{
     message::{Assign, ToNode, What, Work},
     run::{
         Duty,
-        fact::CheckOf,
+        fact::{CheckOf, LossCause},
         state::{CheckState, TaskIx, attempt_ref},
     },
     team::DEFAULT_TIMEOUT_MS,
     text::Text,
 };
 
-use super::{Msg, Shell, desk::named, load};
+use super::{Msg, Shell, desk::named, inputs::lost, load};
 use crate::link::LinkHandle;
 
 impl Shell {
     /// Sends an attempt or a check to its node. Sending it twice is harmless.
-    pub fn assign(&self, duty: &Duty) {
+    pub fn assign(&mut self, duty: &Duty) {
         let Some(named) = named(&self.core, duty) else { return };
         let Some(link) = self.desk.links.get(&named.place.node).cloned() else { return };
         match duty {
@@ -30,7 +30,7 @@ impl Shell {
                 if blobs.is_empty() {
                     if let Some(assign) = self.work(&named.key, *task, &|text: &Text| text.head().to_owned())
                     {
-                        link.send(ToNode::Assign(Box::new(assign)));
+                        self.hand_over(&link, assign);
                     }
                     return;
                 }
@@ -38,7 +38,7 @@ impl Shell {
             }
             Duty::Check { of, .. } => {
                 if let Some(assign) = self.check(&named.key, of) {
-                    link.send(ToNode::Assign(Box::new(assign)));
+                    self.hand_over(&link, assign);
                 }
             }
             _ => {}
@@ -106,7 +106,7 @@ impl Shell {
 
     /// Sends a task whose blobs were read, unless the attempt is over by now.
     pub fn briefed(
-        &self,
+        &mut self,
         link: &LinkHandle,
         key: &AttemptKey,
         task: TaskIx,
@@ -120,7 +120,18 @@ impl Shell {
             Text::Blob { blob, head, .. } => texts.get(blob).unwrap_or(head).clone(),
         };
         if let Some(assign) = self.work(key, task, &resolve) {
-            link.send(ToNode::Assign(Box::new(assign)));
+            self.hand_over(link, assign);
         }
+    }
+
+    /// Sends an assignment. One that no frame holds would never arrive: it is lost at once, with the reason.
+    fn hand_over(&mut self, link: &LinkHandle, assign: Assign) {
+        let bytes = ensemble_proto::encode_assign(&assign).len();
+        if bytes <= ensemble_proto::FRAME_LIMIT {
+            link.send(ToNode::Assign(Box::new(assign)));
+            return;
+        }
+        let reason = format!("what it is told has {bytes} bytes, more than a frame holds");
+        self.push(lost(&assign.key, LossCause::Environment, reason));
     }
 }

@@ -110,11 +110,12 @@ impl Shell {
                 }
                 match (key.check, attempt_ref(&key)) {
                     (None, Some(at)) => self.push(Fact::Refused { at, reason }),
-                    _ => self.push(lost(&key, LossCause::Refused)),
+                    _ => self.push(lost(&key, LossCause::Refused, reason)),
                 }
             }
             ToCoordinator::Inventory(inventory) => self.adopt(&link, &inventory),
             ToCoordinator::Ended(ended) => self.prepare(link, *ended, permit),
+            ToCoordinator::Slots { .. } => {}
         }
     }
 
@@ -194,7 +195,7 @@ fn ended_fact(ended: Ended, log: Option<ensemble_core::ids::BlobId>) -> Fact {
             Fact::CheckLost { at: check_ref(&key), cause, reason: clip(&reason, REASON).to_owned() }
         }
         // A node that reports a check as an attempt speaks of nothing that exists: refused as stale.
-        (How::Report(_), _) => lost(&key, LossCause::Environment),
+        (How::Report(_), _) => lost(&key, LossCause::Environment, ""),
     }
 }
 
@@ -203,10 +204,11 @@ pub fn attempt_ref(key: &AttemptKey) -> Option<AttemptRef> {
 }
 
 /// The fact that an attempt or a check is lost, with nothing to show for it.
-pub fn lost(key: &AttemptKey, cause: LossCause) -> Fact {
+pub fn lost(key: &AttemptKey, cause: LossCause, reason: impl Into<String>) -> Fact {
+    let reason = reason.into();
     match (key.check, attempt_ref(key)) {
-        (None, Some(at)) => Fact::Lost { at, cause, capture: None, reason: String::new() },
-        _ => Fact::CheckLost { at: check_ref(key), cause, reason: String::new() },
+        (None, Some(at)) => Fact::Lost { at, cause, capture: None, reason },
+        _ => Fact::CheckLost { at: check_ref(key), cause, reason },
     }
 }
 

@@ -132,7 +132,7 @@ impl Shell {
                 self.assign(&duty);
             } else {
                 let cause = if self.embedded { LossCause::Process } else { LossCause::Node };
-                self.push(lost(&named.key, cause));
+                self.push(lost(&named.key, cause, ""));
             }
         }
         for key in inventory.running.iter().filter(|key| !expected.contains(key)) {

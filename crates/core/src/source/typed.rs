@@ -155,6 +155,17 @@ impl<'a> Spot<'a> {
         None
     }
 
+    /// True or false.
+    pub fn boolean(&self, findings: &mut Findings) -> Option<bool> {
+        match &self.node.value {
+            Value::Scalar(Kind::Bool, text) => Some(text.eq_ignore_ascii_case("true")),
+            _ => {
+                findings.error(self, "schema", format!("must be true or false, not {}", self.node.noun()));
+                None
+            }
+        }
+    }
+
     /// One word of a closed list.
     pub fn choice<T: Copy>(&self, choices: &Choice<T>, findings: &mut Findings) -> Option<T> {
         let text = self.text(findings)?;

@@ -11,12 +11,24 @@ use crate::{
 };
 
 /// What a Markdown file carries under `ensemble:`.
-pub(super) const OWN_KEYS: [&str; 6] = ["id", "type", "backend", "slots", "timeout", "max_attempts"];
+pub(super) const OWN_KEYS: [&str; 7] =
+    ["id", "type", "backend", "slots", "timeout", "max_attempts", "keep_ignored"];
 
-const KEYS: [&str; 10] =
-    ["id", "name", "description", "type", "prompt", "backend", "slots", "timeout", "max_attempts", "use"];
+const KEYS: [&str; 11] = [
+    "id",
+    "name",
+    "description",
+    "type",
+    "prompt",
+    "backend",
+    "slots",
+    "timeout",
+    "max_attempts",
+    "keep_ignored",
+    "use",
+];
 
-const DEFAULT_KEYS: [&str; 4] = ["backend", "slots", "timeout", "max_attempts"];
+const DEFAULT_KEYS: [&str; 5] = ["backend", "slots", "timeout", "max_attempts", "keep_ignored"];
 
 /// Most attempts at once per instance: more than one machine carries.
 const SLOTS_LIMIT: u64 = 1000;
@@ -39,6 +51,7 @@ pub(super) struct Layer {
     pub slots: Option<u32>,
     pub timeout_ms: Option<u64>,
     pub max_attempts: Option<u32>,
+    pub keep_ignored: Option<bool>,
 }
 
 impl Layer {
@@ -58,6 +71,7 @@ impl Layer {
             slots: slots.and_then(|number| u32::try_from(number).ok()),
             timeout_ms: spot.get("timeout").and_then(|time| time.duration(findings)),
             max_attempts: spot.get("max_attempts").and_then(|number| plan::attempts(&number, findings)),
+            keep_ignored: spot.get("keep_ignored").and_then(|word| word.boolean(findings)),
         }
     }
 
@@ -78,6 +92,7 @@ impl Layer {
             slots: self.slots.or(base.slots),
             timeout_ms: self.timeout_ms.or(base.timeout_ms),
             max_attempts: self.max_attempts.or(base.max_attempts),
+            keep_ignored: self.keep_ignored.or(base.keep_ignored),
         }
     }
 }
@@ -130,6 +145,7 @@ pub(super) fn read(
         slots: layer.slots.or(defaults.slots).unwrap_or(1),
         timeout_ms: layer.timeout_ms.or(defaults.timeout_ms).unwrap_or(DEFAULT_TIMEOUT_MS),
         max_attempts: layer.max_attempts.or(defaults.max_attempts),
+        keep_ignored: layer.keep_ignored.or(defaults.keep_ignored).unwrap_or(false),
         id,
     })
 }

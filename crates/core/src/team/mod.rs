@@ -92,6 +92,8 @@ pub struct Employee {
     pub timeout_ms: u64,
     /// Attempts that may fail by what the agent did.
     pub max_attempts: Option<u32>,
+    /// Whether ignored files that an attempt left may be there for this employee's next one.
+    pub keep_ignored: bool,
 }
 
 /// How an employee's agent runs.

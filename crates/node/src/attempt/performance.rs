@@ -15,8 +15,13 @@ const VANISH: Duration = Duration::from_secs(10);
 /// Who carries out an attempt.
 #[derive(Clone, Debug)]
 pub(crate) enum Performer {
-    /// An employee, whose agent is this command.
-    Employee(team::Exec),
+    /// An employee.
+    Employee {
+        /// Its agent's command.
+        exec: team::Exec,
+        /// Whether it may meet ignored files of its own.
+        keep_ignored: bool,
+    },
     /// Nobody: the command of a check.
     Check,
 }
@@ -70,7 +75,7 @@ impl Job {
         let time_limit = Duration::from_millis(self.stored.assign.timeout_ms);
         let keeper = self.world.keeper.clone();
         let turned = match (&self.stored.assign.what, &self.performer) {
-            (What::Work(work), Performer::Employee(exec)) => {
+            (What::Work(work), Performer::Employee { exec, .. }) => {
                 let backend = Exec { keeper, command: exec.command.clone(), grace: Exec::GRACE };
                 let request = Request {
                     brief: work.brief.clone(),

@@ -11,7 +11,7 @@ use ensemble_core::{
 use ensemble_workspace::Worktree;
 
 use super::{Failure, Job, Performer, blocking};
-use crate::{Error, error::DoingTo, folder::Folder, ports::Ports};
+use crate::{Error, error::DoingTo, folder::Folder, pool::Owner, ports::Ports};
 
 /// What an agent finds.
 pub(super) struct Prepared {
@@ -71,8 +71,16 @@ impl Job {
         let failed = |why: &dyn std::fmt::Display| Failure::Environment(format!("no working copy: {why}"));
         let mirror = self.world.mirrors.reader(&self.stored.assign.repository).await;
         let mirror = mirror.map_err(|trouble| failed(&trouble))?;
-        let (path, base) = (self.folder.work(), self.stored.assign.base.clone());
-        blocking(move || Ok(Worktree::create(&mirror, path, &base)?)).await.map_err(|error| failed(&error))
+        let (path, assign) = (self.folder.work(), self.stored.assign.clone());
+        let keep = matches!(&self.performer, Performer::Employee { keep_ignored: true, .. });
+        let world = self.world.clone();
+        let made = blocking(move || {
+            let (of, whose) = ((&assign.repository, &assign.base), Owner::of(&assign.what));
+            let worktree = world.pool.take(&mirror, of, (&whose, keep), &path)?;
+            world.room.note(worktree.size());
+            Ok(worktree)
+        });
+        made.await.map_err(|error| failed(&error))
     }
 
     /// Shows the agent what the attempt before this one had. It helps and is not needed: a failure is told
@@ -105,7 +113,7 @@ impl Job {
     fn environment(&self, ports: Option<&Ports>) -> BTreeMap<String, OsString> {
         let assign = &self.stored.assign;
         let (mut set, pass) = match &self.performer {
-            Performer::Employee(exec) => (exec.env.clone(), exec.pass_env.clone()),
+            Performer::Employee { exec, .. } => (exec.env.clone(), exec.pass_env.clone()),
             Performer::Check => Default::default(),
         };
         let text = |path: PathBuf| path.to_string_lossy().into_owned();

@@ -7,10 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ensemble_core::{
-    ids::{EmployeeId, Incarnation},
-    team,
-};
+use ensemble_core::ids::{EmployeeId, Incarnation};
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 
 use super::{Msg, State};
@@ -21,6 +18,7 @@ use crate::{
     link::{self, CoordinatorLink, Offer},
     outbox::{Outbox, OutboxHandle},
     restart::Restarts,
+    room::Room,
 };
 
 /// Who may have an attempt.
@@ -42,6 +40,8 @@ pub(crate) enum Child {
 
 /// The actors below the node, with what is needed to start them again.
 pub(crate) struct Children {
+    /// All that there is to offer.
+    offer: Offer,
     desks: BTreeMap<Desk, (employee::Arguments, Option<ActorRef<employee::Msg>>)>,
     link: (link::Arguments, Option<ActorRef<link::Msg>>),
     outbox: Option<ActorCell>,
@@ -53,7 +53,8 @@ impl Children {
         node: &ActorRef<Msg>,
         home: &Home,
         incarnation: Incarnation,
-        parts: super::Parts,
+        (parts, room): (super::Parts, Room),
+        closed: bool,
     ) -> Result<(Self, Arc<World>), ActorProcessingErr> {
         let cell = node.get_cell();
         let (outbox, _) = Actor::spawn_linked(None, Outbox, home.own().outbox(), cell.clone()).await?;
@@ -63,10 +64,12 @@ impl Children {
             mirrors: home.own().mirrors().clone(),
             outbox: handle.clone(),
             keeper: parts.keeper,
+            pool: parts.pool,
+            room,
         });
         let offer = Offer {
             node: home.id().clone(),
-            employees: parts.employees.iter().map(|(id, (_, slots))| (id.clone(), *slots)).collect(),
+            employees: parts.employees.iter().map(|(id, one)| (id.clone(), one.slots)).collect(),
             check_slots: parts.check_slots,
         };
         let mut desks = BTreeMap::new();
@@ -82,12 +85,19 @@ impl Children {
             dial: parts.dial,
             ttl: parts.ttl,
             incarnation,
-            offer,
+            offer: if closed { offer.none() } else { offer.clone() },
         };
         let (link, _) = Actor::spawn_linked(None, CoordinatorLink, arguments.clone(), cell).await?;
         let outbox = Some(outbox.get_cell());
         let link = (arguments, Some(link));
-        Ok((Self { desks, link, outbox, restarts: BTreeMap::new() }, world))
+        Ok((Self { offer, desks, link, outbox, restarts: BTreeMap::new() }, world))
+    }
+
+    /// Offers all that there is, or nothing for this reason.
+    pub(super) fn offer(&mut self, closed: Option<String>) {
+        let offer = if closed.is_some() { self.offer.none() } else { self.offer.clone() };
+        self.link.0.offer = offer.clone();
+        self.link(link::Msg::Offer(offer, closed.unwrap_or_default()));
     }
 
     /// Why nobody sits at this desk, if so.
@@ -141,12 +151,12 @@ impl Children {
 
 /// The desks of a node: one instance of each employee, and the slots for checks.
 fn staff(
-    employees: BTreeMap<EmployeeId, (team::Exec, u32)>,
+    employees: BTreeMap<EmployeeId, super::Hosted>,
     check_slots: u32,
 ) -> impl Iterator<Item = (Desk, Performer, u32)> {
-    let employees = employees
-        .into_iter()
-        .map(|(id, (exec, slots))| (Desk::Employee(id), Performer::Employee(exec), slots));
+    let employees = employees.into_iter().map(|(id, super::Hosted { exec, slots, keep_ignored })| {
+        (Desk::Employee(id), Performer::Employee { exec, keep_ignored }, slots)
+    });
     employees.chain((check_slots > 0).then_some((Desk::Checks, Performer::Check, check_slots)))
 }
 

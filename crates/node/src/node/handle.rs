@@ -9,12 +9,14 @@ use std::{
 
 use ensemble_core::{
     ids::{EmployeeId, Incarnation, NodeId},
-    team::{Backend, Exec, Team},
+    team::{Backend, Team},
 };
 use ractor::{Actor, ActorRef};
 
-use super::{Arguments, Msg, Node, Parts};
-use crate::{Dial, Error, Home, KeeperCommand, attempt::blocking, recover, store::Store};
+use super::{Arguments, Hosted, Msg, Node, Parts};
+use crate::{
+    Dial, Error, Home, KeeperCommand, attempt::blocking, pool::Pool, recover, room::Room, store::Store,
+};
 
 /// How long after its time a drained node may still take to put away what its agents left.
 const AFTER: Duration = Duration::from_secs(10);
@@ -54,8 +56,13 @@ pub async fn start(config: Config) -> Result<NodeHandle, Error> {
     let Config { home, team, check_slots, keeper, link_ttl, dial } = config;
     let home = Arc::new(home);
     let (id, held) = (home.id().clone(), Arc::downgrade(&home));
-    let parts = Parts { dial, keeper, ttl: link_ttl, employees: able(&team), check_slots };
-    let arguments = blocking(move || take_over(home, parts)).await?;
+    let employees = able(&team);
+    let slots = employees.values().map(|one| one.slots).fold(check_slots, u32::saturating_add);
+    let arguments = blocking(move || {
+        let pool = Pool::open(home.own().spare(), slots as usize, home.own().lock())?;
+        take_over(home, Parts { dial, keeper, ttl: link_ttl, employees, check_slots, pool })
+    });
+    let arguments = arguments.await?;
     let incarnation = arguments.incarnation;
     let (node, _) = Actor::spawn(None, Node, arguments).await.map_err(|error| {
         tracing::error!(%error, "the node can't start");
@@ -65,10 +72,11 @@ pub async fn start(config: Config) -> Result<NodeHandle, Error> {
 }
 
 /// The employees whose agents can run here.
-fn able(team: &Team) -> BTreeMap<EmployeeId, (Exec, u32)> {
+fn able(team: &Team) -> BTreeMap<EmployeeId, Hosted> {
     let able = team.employees.iter().filter_map(|one| match &one.backend {
         Some(Backend::Exec(exec)) if !exec.command.is_empty() => {
-            Some((one.id.clone(), (exec.clone(), one.slots)))
+            let (exec, slots, keep_ignored) = (exec.clone(), one.slots, one.keep_ignored);
+            Some((one.id.clone(), Hosted { exec, slots, keep_ignored }))
         }
         _ => None,
     });
@@ -81,6 +89,7 @@ fn take_over(home: Arc<Home>, parts: Parts) -> Result<Arguments, Error> {
     let store = Store::open(&home.own().outbox())?;
     for held in home.adopted() {
         store.adopt(&Store::open(&held.outbox())?)?;
+        Pool::clear(&held.spare())?;
     }
     let ended: BTreeMap<_, _> = store.all()?.into_iter().map(|kept| (kept.ended.key, kept.pushed)).collect();
     let epochs = store.epochs()?.into_iter().collect();
@@ -92,7 +101,12 @@ fn take_over(home: Arc<Home>, parts: Parts) -> Result<Arguments, Error> {
             None => drop(tokio::runtime::Handle::current().spawn(recover::clear(folder))),
         }
     }
-    Ok(Arguments { home, incarnation, parts, ended, epochs, left })
+    let room = Room::new(home.path());
+    let short = room.make(&parts.pool);
+    if let Some(why) = &short {
+        tracing::warn!(why, "nothing new is begun here");
+    }
+    Ok(Arguments { home, incarnation, parts, ended, epochs, left, room, short })
 }
 
 impl NodeHandle {

@@ -1,6 +1,8 @@
 //! What a node does at each word of the coordinator: the whole of it in one place, so that it can be
 //! read against the protocol.
 
+use std::time::Duration;
+
 use ensemble_core::{
     ids::{Epoch, RunId},
     link::AttemptKey,
@@ -8,7 +10,21 @@ use ensemble_core::{
 };
 
 use super::{Msg, State, children::Desk};
-use crate::{clock, employee, folder::Stored, recover};
+use crate::{Error, clock, employee, folder::Stored, recover};
+
+/// Between two tries to note an epoch on a disk that refuses.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Why an owner is not followed.
+#[derive(Debug, thiserror::Error)]
+enum Unfit {
+    /// There is a later one.
+    #[error("epoch {0} was superseded by {1}")]
+    Superseded(Epoch, Epoch),
+    /// A later start of this node would not know of it.
+    #[error("the epoch can't be noted: {0}")]
+    Unnoted(Error),
+}
 
 impl State {
     pub(super) async fn heard(&mut self, word: ToNode) {
@@ -21,10 +37,22 @@ impl State {
     }
 
     /// A coordinator owns a run: it hears what there is of it, and then every end.
-    async fn claimed(&mut self, run: RunId, epoch: Epoch) {
-        if let Err(why) = self.admit(run, epoch).await {
-            tracing::warn!(%run, why, "a claim is not believed");
-            return;
+    pub(super) async fn claimed(&mut self, run: RunId, epoch: Epoch) {
+        match self.admit(run, epoch).await {
+            Ok(()) => {}
+            Err(why @ Unfit::Superseded(..)) => {
+                return tracing::warn!(%run, %why, "a claim is not believed");
+            }
+            // The coordinator says it once: it is kept until the disk takes it.
+            Err(why @ Unfit::Unnoted(_)) => {
+                tracing::warn!(%run, %why, "a claim waits for the disk");
+                let myself = self.myself.clone();
+                drop(tokio::spawn(async move {
+                    tokio::time::sleep(AGAIN).await;
+                    let _ = myself.send_message(Msg::Reclaim(run, epoch));
+                }));
+                return;
+            }
         }
         let of_run = |key: &&AttemptKey| key.run == run;
         let running = self.live.keys().filter(of_run).cloned().collect();
@@ -44,14 +72,14 @@ impl State {
 
     /// Takes an owner's epoch for the run's; a lower one than before is refused. Waits for the local
     /// disk alone, and only when an epoch is new.
-    async fn admit(&mut self, run: RunId, epoch: Epoch) -> Result<(), String> {
+    async fn admit(&mut self, run: RunId, epoch: Epoch) -> Result<(), Unfit> {
         let known = self.epochs.get(&run).copied().unwrap_or_default();
         if epoch < known {
-            return Err(format!("epoch {epoch} was superseded by {known}"));
+            return Err(Unfit::Superseded(epoch, known));
         }
         if epoch > known {
             let noted = self.world.outbox.note_epoch(run, epoch).await;
-            noted.map_err(|error| format!("the epoch can't be noted: {error}"))?;
+            noted.map_err(Unfit::Unnoted)?;
             self.epochs.insert(run, epoch);
         }
         self.owned.insert(run);
@@ -67,12 +95,12 @@ impl State {
             What::Work(work) => Desk::Employee(work.employee.clone()),
             What::Check { .. } => Desk::Checks,
         };
-        let refusal = if self.draining.is_some() {
-            Some("the node is ending".to_owned())
-        } else if let Err(why) = self.admit(key.run, assign.epoch).await {
-            Some(why)
-        } else {
-            self.children.absent(&desk)
+        let refusal = match self.closed() {
+            Some(why) => Some(why),
+            None => match self.admit(key.run, assign.epoch).await {
+                Ok(()) => self.children.absent(&desk),
+                Err(unfit) => Some(unfit.to_string()),
+            },
         };
         if let Some(reason) = refusal {
             return self.say(ToCoordinator::Refused { key, reason });
@@ -94,9 +122,9 @@ impl State {
         if !self.ended.contains_key(&key) || !self.forgetting.insert(key.clone()) {
             return;
         }
-        let (home, outbox, myself) = (self.home.clone(), self.world.outbox.clone(), self.myself.clone());
+        let (home, world, myself) = (self.home.clone(), self.world.clone(), self.myself.clone());
         tokio::spawn(async move {
-            let done = recover::settle(&home, &outbox, &key).await;
+            let done = recover::settle(&home, &world.pool, &world.outbox, &key).await;
             let _ = myself.send_message(Msg::Forgotten(key, done));
         });
     }

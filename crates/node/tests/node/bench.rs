@@ -199,6 +199,7 @@ fn team(script: &str, data: &Path) -> Team {
         slots: 2,
         timeout_ms: 60_000,
         max_attempts: None,
+        keep_ignored: false,
     };
     Team {
         name: ProjectId::new("shop").unwrap(),

@@ -8,7 +8,7 @@ use std::{
 
 use ensemble_core::ids::CommitId;
 
-use super::UserRepository;
+use super::{UserRepository, is_branch_name};
 use crate::{
     error::{Doing, DoingTo, Error},
     refs::{self, Expect},
@@ -34,7 +34,61 @@ pub enum BranchMove {
     },
 }
 
+/// How a branch stands, for a word before anything is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It does not exist, and can be made.
+    Absent,
+    /// It points here, and no working tree has it.
+    At(CommitId),
+    /// A working tree has it checked out, or is in the middle of something with it.
+    CheckedOut,
+}
+
 impl UserRepository {
+    /// How `branch` stands now, whether it exists or not.
+    ///
+    /// # Errors
+    /// [`Error::BadName`] when there can be no branch of this name.
+    pub fn standing(&self, branch: &str) -> Result<Standing, Error> {
+        let repo = self.git()?;
+        let name = format!("refs/heads/{branch}");
+        if !is_branch_name(branch) {
+            return Err(Error::BadName {
+                name: branch.to_owned(),
+                why: "no branch can be called so".to_owned(),
+            });
+        }
+        refs::check_name(&repo, &name)?;
+        if holder(&repo, &name)?.is_some() {
+            return Ok(Standing::CheckedOut);
+        }
+        Ok(refs::target(&repo, &name)?.map_or(Standing::Absent, Standing::At))
+    }
+
+    /// The branches that hold `id`, local ones by their short names, others as `origin/main`, in order.
+    /// None when the commit is not here.
+    ///
+    /// # Errors
+    /// When the repository can't be read.
+    pub fn branches_with(&self, id: &CommitId) -> Result<Vec<String>, Error> {
+        let repo = self.git()?;
+        let id = oid(id)?;
+        if repo.find_commit(id).is_err() {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        for prefix in ["refs/heads/", "refs/remotes/"] {
+            for (name, tip) in refs::list(&repo, prefix)? {
+                let tip = oid(&tip)?;
+                if tip == id || repo.graph_descendant_of(tip, id).doing("walk the history")? {
+                    found.push(name[prefix.len()..].to_owned());
+                }
+            }
+        }
+        Ok(found)
+    }
+
     /// Moves `branch` from `base`, where the run started, to `commit`, which must be here already
     /// and follow `base`. Repeating it is safe.
     ///

@@ -68,9 +68,12 @@ fn a_repository_is_found_from_below_and_read() {
     assert_eq!(user.resolve("v1").unwrap().as_str(), id);
     assert!(matches!(user.resolve("nothing"), Err(Error::NoSuchRevision { .. })));
     assert!(matches!(user.resolve("HEAD:a b.txt"), Err(Error::NoSuchRevision { .. })));
-    assert_eq!(user.uncommitted().unwrap(), 1);
+    assert_eq!(user.uncommitted(&[]).unwrap(), 1);
     write(&folder, "a b.txt", "changed\n");
-    assert_eq!(user.uncommitted().unwrap(), 2);
+    assert_eq!(user.uncommitted(&[]).unwrap(), 2);
+    let known = [folder.join("a b.txt"), folder.join("not/there")];
+    assert_eq!(user.uncommitted(&known).unwrap(), 1, "what is read anyway is not counted");
+    assert_eq!(user.uncommitted(std::slice::from_ref(&folder)).unwrap(), 0);
     git(&folder, &["checkout", "-q", "--detach"]);
     assert_eq!(user.head().unwrap().branch, None);
     assert_eq!(fs::canonicalize(user.folder().unwrap().unwrap()).unwrap(), fs::canonicalize(folder).unwrap());
@@ -86,7 +89,7 @@ fn counting_changes_runs_no_filter() {
     git(&folder, &["config", "core.fsmonitor", &touch]);
     write(&folder, ".gitattributes", "* filter=x\n");
     write(&folder, "a b.txt", "2\n");
-    assert_eq!(user.uncommitted().unwrap(), 2);
+    assert_eq!(user.uncommitted(&[]).unwrap(), 2);
     assert!(!flag.exists());
 }
 
@@ -138,7 +141,7 @@ fn a_bare_repository_will_do() {
     let (folder, _) = user(&bench);
     git(&bench.path(""), &["clone", "-q", "--bare", folder.to_str().unwrap(), "bare.git"]);
     let bare = UserRepository::discover(&bench.path("bare.git")).unwrap();
-    assert_eq!((bare.folder().unwrap(), bare.uncommitted().unwrap()), (None, 0));
+    assert_eq!((bare.folder().unwrap(), bare.uncommitted(&[]).unwrap()), (None, 0));
     let (base, commit, bytes) = result(&bench, &bare);
     bare.bring_home(&mut bytes.as_slice(), &commit, "ensemble/r1", LIMIT).unwrap();
     assert_eq!(bare.move_branch("main", &commit, &base).unwrap(), BranchMove::Moved);
@@ -184,7 +187,7 @@ fn a_result_comes_home_once_and_the_checkout_is_not_touched() {
     write(&folder, "a b.txt", "dirty\n");
     let look = || (git(&folder, &["status", "--porcelain"]), fs::read(folder.join(".git/index")).unwrap());
     let (before, files) = (look(), listing(&folder));
-    assert_eq!(user.uncommitted().unwrap(), 1);
+    assert_eq!(user.uncommitted(&[]).unwrap(), 1);
     let (base, commit, bytes) = result(&bench, &user);
     // So far it was only read.
     assert_eq!(listing(&folder), files);
@@ -281,4 +284,32 @@ fn a_branch_moves_only_from_the_base_and_never_under_a_checkout() {
     git(&folder, &["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
     assert!(matches!(user.move_branch("alias", &commit, &base), Err(Error::BadName { .. })));
     assert_eq!(user.head().unwrap().commit, Some(base));
+}
+
+#[test]
+fn the_branches_that_hold_a_result_are_named_wherever_they_stand() {
+    let bench = Bench::new();
+    let (folder, user) = user(&bench);
+    let (base, result, pack) = result(&bench, &user);
+    assert!(user.branches_with(&result).unwrap().is_empty(), "it is not even here");
+    user.bring_home(&mut pack.as_slice(), &result, "ensemble/run", LIMIT).unwrap();
+    assert_eq!(user.branches_with(&result).unwrap(), ["ensemble/run"]);
+    git(&folder, &["branch", "theirs", result.as_str()]);
+    git(&folder, &["update-ref", "refs/remotes/origin/main", result.as_str()]);
+    assert_eq!(user.branches_with(&result).unwrap(), ["ensemble/run", "theirs", "origin/main"]);
+    assert_eq!(user.branches_with(&base).unwrap().len(), 4, "a branch holds all that it grew from");
+}
+
+#[test]
+fn how_a_branch_stands_is_told_before_it_is_moved() {
+    let bench = Bench::new();
+    let (folder, user) = user(&bench);
+    let head = user.head().unwrap().commit.unwrap();
+    git(&folder, &["branch", "side"]);
+    assert_eq!(user.standing("main").unwrap(), Standing::CheckedOut);
+    assert_eq!(user.standing("side").unwrap(), Standing::At(head));
+    assert_eq!(user.standing("new").unwrap(), Standing::Absent);
+    for bad in ["a b", "side/below", "x..y", "-dash", "refs/heads/side"] {
+        assert!(matches!(user.standing(bad), Err(Error::BadName { .. })), "{bad}");
+    }
 }

@@ -1,8 +1,13 @@
-//! Writing a tree's files into a new worktree: raw bytes, exec bits, symbolic links as links,
-//! submodules as empty folders. Every name is checked, and every step goes through a descriptor of
-//! the folder above.
+//! Writing a tree's files into a worktree: raw bytes, exec bits, symbolic links as links, submodules
+//! as empty folders. Every name is checked, and every step goes through a descriptor of the folder
+//! above. What an earlier attempt left is cleared on the way by `recycle`.
 
-use std::{io, os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    collections::HashMap,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 use git2::{Index, Oid, Repository};
 use rustix::{
@@ -10,21 +15,34 @@ use rustix::{
     fs::{Mode, Stat, mkdirat, symlinkat},
 };
 
-use super::{at, stat};
+use super::{
+    at,
+    recycle::{Here, Leftovers},
+    stat,
+};
 use crate::{
     error::{Doing, DoingTo, Error},
     tree::{EXECUTABLE, Entry, FILE, LINK, MODULE, TreePath, entries, escapes, join, spell},
 };
 
-/// Writes all of `tree` into the empty folder `root` and fills `index` with what was written.
+/// A tree and where it is to be.
+pub(super) struct Whole<'a> {
+    pub(super) repo: &'a Repository,
+    pub(super) tree: Oid,
+    pub(super) root: &'a OwnedFd,
+}
+
+/// Makes `root`, which is empty or holds `old`, have the files of the tree and no others, and fills
+/// `index` with them.
 pub(super) fn write(
-    repo: &Repository,
-    tree: Oid,
-    root: &OwnedFd,
+    whole: &Whole<'_>,
+    old: Option<&mut Leftovers<'_>>,
     place: &Path,
     index: &mut Index,
 ) -> Result<(), Error> {
-    Checkout { repo, place, index }.folder(tree, root, &[])
+    let mut checkout = Checkout { repo: whole.repo, place, index };
+    let here = Here { folder: whole.root, prefix: &[], ignored: false };
+    checkout.folder(whole.tree, &here, old)
 }
 
 struct Checkout<'a> {
@@ -34,35 +52,68 @@ struct Checkout<'a> {
 }
 
 impl Checkout<'_> {
-    fn folder(&mut self, tree: Oid, folder: &OwnedFd, prefix: &[u8]) -> Result<(), Error> {
-        for (name, entry) in entries(self.repo, tree)? {
-            let path = join(prefix, &name);
+    fn folder(
+        &mut self,
+        tree: Oid,
+        here: &Here<'_>,
+        mut old: Option<&mut Leftovers<'_>>,
+    ) -> Result<(), Error> {
+        let entries = entries(self.repo, tree)?;
+        let (mut kept, mut depth) = (HashMap::new(), 0);
+        if let Some(old) = &mut old {
+            depth = old.enter(here.prefix, &entries)?;
+            kept = old.clear(here, &entries)?;
+        }
+        for (name, entry) in entries {
+            let path = join(here.prefix, &name);
             // A path's length bounds the depth, and with it the open descriptors and the stack.
             if escapes(&name) || path.iter().filter(|b| **b == b'/').count() > super::walk::DEPTH_LIMIT {
                 return Err(Error::Escapes { path: spell(&path) });
             }
-            let place = || self.place.join(std::ffi::OsStr::from_bytes(&path));
+            let there = kept.get(&name);
             match entry.mode {
                 FILE | EXECUTABLE | LINK => {
-                    let blob = self.repo.find_blob(entry.id).doing("read a file")?;
-                    let written = put(folder, &name, entry.mode, blob.content());
-                    let seen = written.doing_to("write", place())?;
+                    let seen = match there {
+                        Some(seen) => *seen,
+                        None => self.put(here.folder, &name, &path, entry)?,
+                    };
                     self.note(path, entry, &seen)?;
                 }
                 mode => {
-                    mkdirat(folder, name.as_slice(), Mode::from_raw_mode(0o777))
-                        .doing_to("make the folder", place())?;
-                    let below = at::open_folder(folder, name.as_slice()).doing_to("open", place())?;
+                    let below = self.enter(here.folder, &name, &path, there.is_some())?;
                     if mode == MODULE {
-                        let seen = rustix::fs::fstat(&below).doing_to("look at", place())?;
+                        let seen = rustix::fs::fstat(&below).doing_to("look at", self.at(&path))?;
                         self.note(path, entry, &seen)?;
                     } else {
-                        self.folder(entry.id, &below, &path)?;
+                        // In a folder that was just made nothing is left over.
+                        let old = old.as_deref_mut().filter(|_| there.is_some());
+                        let ignored = old.as_ref().is_some_and(|old| old.ignores(here, &path));
+                        let below = Here { folder: &below, prefix: &path, ignored };
+                        self.folder(entry.id, &below, old)?;
                     }
                 }
             }
         }
+        if let Some(old) = old {
+            old.leave(depth);
+        }
         Ok(())
+    }
+
+    fn at(&self, path: &[u8]) -> PathBuf {
+        self.place.join(std::ffi::OsStr::from_bytes(path))
+    }
+
+    fn enter(&self, folder: &OwnedFd, name: &[u8], path: &[u8], there: bool) -> Result<OwnedFd, Error> {
+        if !there {
+            mkdirat(folder, name, Mode::from_raw_mode(0o777)).doing_to("make the folder", self.at(path))?;
+        }
+        at::open_folder(folder, name).doing_to("open", self.at(path))
+    }
+
+    fn put(&self, folder: &OwnedFd, name: &[u8], path: &[u8], entry: Entry) -> Result<Stat, Error> {
+        let blob = self.repo.find_blob(entry.id).doing("read a file")?;
+        put(folder, name, entry.mode, blob.content()).doing_to("write", self.at(path))
     }
 
     fn note(&mut self, path: TreePath, entry: Entry, seen: &Stat) -> Result<(), Error> {

@@ -10,6 +10,7 @@ use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, Dir, FileType, Mode, chmodat, fchmod, renameat, unlinkat},
     io::Errno,
+    path::Arg,
 };
 
 use super::{Worktree, at};
@@ -50,10 +51,40 @@ fn clear(path: &Path) -> Result<(), Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened.doing_to("open", path)?,
     };
-    let mut top = Top { root: &root, moved: 0 };
-    // What was moved to the top is deleted in the next round.
-    while !top.empty(&root, 0).doing_to("delete files in", path)? {}
+    empty(&root).doing_to("delete files in", path)?;
     std::fs::remove_dir(path).doing_to("delete", path)
+}
+
+/// Deletes what a folder holds.
+fn empty(root: &OwnedFd) -> io::Result<()> {
+    let mut top = Top { root, moved: 0 };
+    // What was moved to the top is deleted in the next round.
+    while !top.empty(root, 0)? {}
+    Ok(())
+}
+
+/// Deletes what has this name in a folder, with all below. Not there is success.
+pub(super) fn entry(folder: &OwnedFd, name: &[u8]) -> io::Result<()> {
+    let kind = match at::look(folder, name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        seen => FileType::from_raw_mode(seen?.st_mode),
+    };
+    if kind != FileType::Directory {
+        return gone(unlinkat(folder, name, AtFlags::empty()));
+    }
+    empty(&at_any_rate(folder, name)?)?;
+    gone(unlinkat(folder, name, AtFlags::REMOVEDIR))
+}
+
+/// Opens a folder, be it by changing its rights first.
+fn at_any_rate(folder: &OwnedFd, name: impl Arg + Copy) -> io::Result<OwnedFd> {
+    match at::open_folder(folder, name) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            chmodat(folder, name, Mode::RWXU, AtFlags::empty())?;
+            at::open_folder(folder, name)
+        }
+        opened => opened,
+    }
 }
 
 struct Top<'a> {
@@ -80,14 +111,7 @@ impl Top<'_> {
             } else if depth >= DEPTH_LIMIT {
                 renameat(folder, name, self.root, self.free_name()?)?;
             } else {
-                let below = match at::open_folder(folder, name) {
-                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                        chmodat(folder, name, Mode::RWXU, AtFlags::empty())?;
-                        at::open_folder(folder, name)?
-                    }
-                    opened => opened?,
-                };
-                self.empty(&below, depth + 1)?;
+                self.empty(&at_any_rate(folder, name)?, depth + 1)?;
                 gone(unlinkat(folder, name, AtFlags::REMOVEDIR))?;
             }
         }

@@ -349,7 +349,7 @@ fn stays_inside(path: &str, target: &[u8]) -> bool {
 }
 
 /// The names in a folder, in order.
-fn list(folder: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
+pub(super) fn list(folder: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
         let entry = entry?;

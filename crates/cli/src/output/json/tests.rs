@@ -12,7 +12,7 @@ use ensemble_core::{
 
 use super::*;
 use crate::{
-    output::Into,
+    output::{Into, Standing, Tally, report, report_object},
     testing::{at, begun, changes, commit, dispatched, entry, reported, run, spec, task},
 };
 
@@ -103,4 +103,61 @@ fn check_and_plan_keep_their_shapes() {
 fn a_time_is_written_in_utc_and_a_broken_clock_is_borne() {
     assert_eq!(time(1_796_140_800_123), "2026-12-01T16:00:00.123Z");
     assert!(time(u64::MAX).starts_with("9999-"));
+}
+
+#[test]
+fn wait_diff_and_notices_keep_their_shapes() {
+    let state = state();
+    golden("wait.json", &pretty(&wait_object(&state, Rest::Over, Exit::Failed)));
+    let file = |path: &str, status, binary| FileChange {
+        path: path.to_owned(),
+        status,
+        added: 3,
+        removed: 1,
+        binary,
+    };
+    let files = [file("app/api.py", FileStatus::Modified, false), file("logo.png", FileStatus::Added, true)];
+    let text = Some("diff --git a/app/api.py b/app/api.py\n".to_owned());
+    let (base, head) = (commit('0'), commit('e'));
+    golden("diff.json", &pretty(&diff_object(run(), Some("api"), (&base, &head), &files, text)));
+    let home = Home { branch: true, ..Home::default() };
+    golden("notice.json", &pretty(&notice_object(&state, &home)));
+    golden("detached.json", &pretty(&detached_object(run(), 7, Path::new("/data/detached/run.log"))));
+}
+
+#[test]
+fn a_report_keeps_its_shape_and_reads_the_same() {
+    let (state, mut tally) = (state(), Tally::default());
+    facts().iter().for_each(|entry| tally.count(&entry.fact));
+    let standing = Standing { at_home: Some(true), taken_by: vec!["main".to_owned()] };
+    golden("report.json", &pretty(&report_object(&state, &tally, &standing)));
+    let said = ["The table.\n\nWith an index.", "no space", ""].map(str::to_owned);
+    golden("report.md", &report(&state, &tally, &standing, &said));
+}
+
+#[test]
+fn init_doctor_and_prune_keep_their_shapes() {
+    let build = |file: &str, check: Option<&str>, problem: Option<&str>| Build {
+        file: file.to_owned(),
+        check: check.map(str::to_owned),
+        problem: problem.map(str::to_owned),
+    };
+    let found = [
+        build("Makefile", Some("make test"), None),
+        build("go.mod", Some("go test ./..."), Some("go is not on your PATH")),
+    ];
+    let written = [PathBuf::from(".ensemble/team.yaml")];
+    golden("init.json", &pretty(&init_object(Path::new("."), &written, &found, &["claude".to_owned()])));
+    let finding = |health, remedy: &str| crate::verbs::Finding {
+        name: "free space",
+        health,
+        detail: "12.0 MiB".to_owned(),
+        remedy: remedy.to_owned(),
+    };
+    let findings = [finding(Health::Good, ""), finding(Health::Bad, "make room")];
+    golden("doctor.json", &pretty(&doctor_object(&findings)));
+    let verdicts = BTreeMap::from([(run(), Verdict::Owned(7)), (RunId::from_parts(1, 1), Verdict::Young)]);
+    let reclaimed = Reclaimed { facts: 12, refs: 3, ..Reclaimed::default() };
+    let left = [PathBuf::from("/data/repositories/x.git")];
+    golden("prune.json", &pretty(&prune_object(true, &verdicts, &reclaimed, &left)));
 }

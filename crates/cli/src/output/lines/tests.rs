@@ -128,6 +128,46 @@ fn a_failed_check_shows_the_end_of_its_output() {
 }
 
 #[test]
+fn checks_beside_one_that_failed_come_to_an_end_too() {
+    let mut narrator = Narrator::new(State::new(crate::testing::run()));
+    for entry in begun(vec![spec("api", "API", &[], &["sh a.sh", "sh b.sh"])]) {
+        narrator.tell(&entry);
+    }
+    let of = CheckOf { task: Some(task("api")), attempt: AttemptNumber(1) };
+    let check = |number: u32| Fact::CheckDispatched {
+        of: of.clone(),
+        check: CheckNumber(number),
+        command: number - 1,
+        commit: commit('0'),
+        place: place(),
+    };
+    let facts = vec![
+        dispatched("api", 1, "back"),
+        reported(at("api", 1, 4), Ending::Done, "The API.", None),
+        check(1),
+        check(2),
+        Fact::CheckReported {
+            at: CheckRef { of: of.clone(), check: CheckNumber(1), token: ensemble_core::ids::Seq(6) },
+            passed: false,
+            ended: "exit 1".to_owned(),
+            output: "no".into(),
+        },
+    ];
+    let lines = tell(&mut narrator, 4, facts);
+    assert_eq!(lines[0], "check failed api (exit 1): sh a.sh");
+    assert_eq!(lines.last().unwrap(), "dropped check api (sh b.sh): another check failed");
+}
+
+#[test]
+fn who_took_a_run_over_is_named_as_people_know_it() {
+    let mut narrator = narrator();
+    let claim = |by: &str| Fact::Claimed { coordinator: ensemble_core::ids::CoordinatorId::new(by).unwrap() };
+    let lines = tell(&mut narrator, 4, vec![dispatched("ST-2", 1, "back"), claim("local-24044")]);
+    assert_eq!(lines, ["process 24044 took the run over"]);
+    assert_eq!(tell(&mut narrator, 6, vec![claim("c1")]), ["c1 took the run over"]);
+}
+
+#[test]
 fn losses_conflicts_and_waits_say_why() {
     let mut narrator = narrator();
     let capture = Some(Delivery { commit: commit('d'), changes: changes(1, 1, 0) });
