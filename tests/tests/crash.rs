@@ -128,6 +128,7 @@ fn a_run_gets_done_however_often_it_is_killed() {
         within(Duration::from_secs(60), "more work", || {
             (world.agents().len() >= goal || started.has_ended()).then_some(())
         });
+        // The random part of the moment.
         thread::sleep(Duration::from_micros(random.random_range(0..50_000)));
         let _ = started.kill();
         world.nobody_left(&[]);

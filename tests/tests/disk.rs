@@ -2,6 +2,8 @@
 //! lost, and what can't be done is refused with a word that helps. The disks are small ones in
 //! memory, which only root may mount; others see the tests pass with a word that they did nothing.
 
+#![allow(clippy::unwrap_used, reason = "a failed set-up fails the test")]
+
 use std::{
     fs::{self, File},
     io::{self, Write},

@@ -1,9 +1,8 @@
 //! What deciding costs: a whole plan carried out in memory, each fact made, admitted, applied and
 //! followed by what the run decides itself, without a journal. Beside it, in the same run, the least
 //! that anybody must do with such a plan: an adjacency list made from its ids and walked in order.
-
-#![allow(clippy::disallowed_types, reason = "the baseline is what anybody would write")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that goes wrong stops")]
+#![allow(clippy::disallowed_types, reason = "the plain way to look ids up; nothing depends on its order")]
 #![allow(missing_docs, reason = "criterion makes its entry point")]
 
 use std::{
@@ -244,7 +243,6 @@ impl Desk {
 }
 
 /// The adjacency list of a plan, and how many dependencies each task has.
-#[allow(clippy::disallowed_types, reason = "the plain way to look ids up; nothing depends on its order")]
 fn list(plan: &[TaskSpec]) -> (Vec<Vec<u32>>, Vec<u32>) {
     let places: HashMap<&str, u32> = plan.iter().map(|task| task.id.as_str()).zip(0..).collect();
     let mut dependants = vec![Vec::new(); plan.len()];

@@ -39,6 +39,17 @@ pub struct Pruned {
     pub busy: u64,
 }
 
+impl std::ops::AddAssign for Pruned {
+    /// Nodes that are busy are the same ones each time.
+    fn add_assign(&mut self, more: Self) {
+        self.attempts += more.attempts;
+        self.refs += more.refs;
+        self.mirrors += more.mirrors;
+        self.bytes += more.bytes;
+        self.busy = self.busy.max(more.busy);
+    }
+}
+
 /// Clears away what the runs in `gone` left below `<data>/nodes`; with `dry_run` only counts it.
 ///
 /// # Errors
@@ -58,7 +69,7 @@ pub async fn prune(data: &Path, gone: &BTreeSet<RunId>, dry_run: bool) -> Result
         if !dry_run {
             forget_reports(home, gone)?;
             // Copies that wait for their next attempt hold nothing of anybody.
-            Pool::clear(&home.idle())?;
+            Pool::clear(&home.spare())?;
         }
         for entry in fs::read_dir(home.path().join("mirrors")).doing_to("list", home.path())? {
             mirror(&entry.doing_to("list", home.path())?.path(), gone, left == 0, dry_run, &mut pruned)?;

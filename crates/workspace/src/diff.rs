@@ -176,3 +176,34 @@ fn describe(repo: &Git, path: &str, change: Change, text: &mut String) -> Result
         })
         .doing("compare two files")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+
+    #[test]
+    fn each_file_is_told_with_its_figures() {
+        let bench = Bench::new();
+        let base = bench.commit(&[], &[("gone", b"1\n"), ("kept", b"1\n"), ("mine", b"1\n2\n")]);
+        let files: [(&str, &[u8]); 4] =
+            [("kept", b"1\n"), ("logo", b"\0x"), ("mine", b"1\n3\n4\n"), ("new", b"1\n")];
+        let commit = bench.commit(&[&base], &files);
+        let told = bench.repository.file_changes(&base, &commit).unwrap();
+        let told: Vec<_> = told
+            .iter()
+            .map(|one| (one.path.as_str(), one.status, one.added, one.removed, one.binary))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("gone", FileStatus::Deleted, 0, 1, false),
+                ("logo", FileStatus::Added, 0, 0, true),
+                ("mine", FileStatus::Modified, 2, 1, false),
+                ("new", FileStatus::Added, 1, 0, false),
+            ]
+        );
+        let whole = bench.repository.changes(&base, &commit).unwrap();
+        assert_eq!((whole.files, whole.added, whole.removed), (4, 3, 2));
+    }
+}

@@ -17,7 +17,7 @@ const SLEEPS: [(&str, usize, &str); 7] = [
     ("crates/node/tests/node/coordinator.rs", 2, "its helper, and the clock of the coordinator played"),
     ("tests/src/process.rs", 2, "the harness's helper, and the wait for a process's end"),
     ("tests/src/world.rs", 1, "the wait for the end of all processes"),
-    ("tests/tests/crash.rs", 1, "the random part of the moment of a kill"),
+    ("tests/tests/crash.rs", 2, "the random part of the moment of a kill"),
 ];
 
 /// Whether a file holds nothing but tests.

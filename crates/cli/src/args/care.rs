@@ -14,8 +14,8 @@ Examples:
   ensemble init                        for the project in this folder
   ensemble init ~/src/shop && ensemble run --plan .ensemble/plan.yaml --repo ~/src/shop
 
-Writes .ensemble/team.yaml, .ensemble/plan.yaml and a script that stands in for an agent until you name a
-real one. A file that is there already is never written over: that is exit 2.")]
+Writes .ensemble/team.yaml, .ensemble/plan.yaml and a script that stands in for an agent until you
+name a real one. A file that is there already is never written over: that is exit 2.")]
 pub struct Init {
     /// The project's folder
     #[arg(value_name = "DIR", default_value = ".")]
@@ -57,9 +57,9 @@ Examples:
   ensemble prune --older-than 7d
   ensemble prune --older-than 0s --untaken
 
-A run is forgotten with its journal, logs, blobs, refs and working copies once it has been over for so
-long. Kept: what is unfinished, what a process works on, and, without --untaken, work that is in none of
-your branches but ensemble/RUN. Branches of your repository are never touched.")]
+A run that has been over for so long is forgotten with its journal, logs, blobs, refs and working
+copies. Kept is what is unfinished, what a process works on and, without --untaken, work that is
+in none of your branches but ensemble/RUN. Branches of your repository are never touched.")]
 pub struct Prune {
     /// Only runs that have been over for longer
     #[arg(long, value_name = "D", default_value = "30d", value_parser = duration)]

@@ -14,7 +14,7 @@ Examples:
   ensemble watch last --after 120      only what comes after fact 120
   ensemble watch last -o json          its facts, one JSON object a line
 
-Ends with exit 0 when the run is over, or when no process works on it; `ensemble wait` tells how it ended.")]
+Ends with exit 0 when the run is over or no process works on it; `ensemble wait` ends as it did.")]
 pub struct Watch {
     /// The run
     #[arg(value_name = "RUN")]
@@ -61,7 +61,7 @@ Examples:
   ensemble report last > report.md
   ensemble report 01KB -o json
 
-Markdown: what each employee delivered, the figures of checks, what is open, and how to take it over.")]
+Markdown: what each employee delivered, figures of checks, what is open, and what to do now.")]
 pub struct Report {
     /// The run
     #[arg(value_name = "RUN")]

@@ -2,7 +2,7 @@
 //! result is and how to take it over, what failed and what to do about it.
 
 use ensemble_core::{
-    ids::CommitId,
+    ids::{CommitId, Epoch},
     run::{
         State,
         state::{RunState, Task, TaskState, Why, attempt_ref},
@@ -17,6 +17,9 @@ use super::{
 
 /// Characters of a summary or reason in a table.
 const CELL: usize = 100;
+
+/// The epoch of a run's first owner: handing it in was the one before. A later one means a pause.
+const FIRST_OWNER: Epoch = Epoch(2);
 
 /// What became of `--into`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +105,7 @@ fn show_at(state: &State, pid: Option<u32>, now: u64) -> Vec<String> {
 /// its stretches is not its own.
 fn took(state: &State, now: u64) -> String {
     let over = state.ended.is_some() || state.waiting.is_some();
-    if over && state.epoch.0 <= 1 {
+    if over && state.epoch <= FIRST_OWNER {
         return format!(" after {}", duration(state.changed_ms.saturating_sub(state.began_ms)));
     }
     format!(", began {}", ago(now.saturating_sub(state.began_ms)))

@@ -10,10 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ensemble_core::{
-    ids::{RepositoryId, RunId},
-    run::State,
-};
+use ensemble_core::ids::{Epoch, RepositoryId, RunId, Seq};
 use ensemble_directory::{Election, Local, Ownership};
 use ensemble_journal::{Journal, Stream, Swept};
 use ensemble_node::Pruned;
@@ -48,10 +45,16 @@ pub struct Reclaimed {
     pub blobs: Swept,
 }
 
-/// A run that goes, with what keeps everybody else from owning it meanwhile.
+/// Runs that are forgotten together: each of them is held by an open lock file.
+const BATCH: usize = 200;
+
+/// A run that goes, as far as it was judged.
+#[derive(Clone, Debug)]
 struct Going {
-    state: State,
-    _ownership: Option<Ownership>,
+    run: RunId,
+    repository: Option<RepositoryId>,
+    epoch: Epoch,
+    seq: Seq,
 }
 
 /// Forgets old runs.
@@ -63,7 +66,13 @@ pub async fn prune(args: &Prune) -> Result<Exit, Error> {
     let (mut verdicts, mut reclaimed) = (BTreeMap::new(), Reclaimed::default());
     if let Some(journal) = runs::journal(&data)? {
         let going = choose(args, &data, &journal, &mut verdicts).await?;
-        reclaimed = reclaim(&data, &journal, going, args.dry_run).await?;
+        for batch in going.chunks(BATCH) {
+            forget(args, &data, &journal, batch, &mut verdicts, &mut reclaimed).await?;
+        }
+        let gone = |one: &Going| matches!(verdicts.get(&one.run), Some(Verdict::Goes(_)));
+        let streams: Vec<Stream> =
+            going.iter().filter(|one| gone(one)).map(|one| Stream::Run(one.run)).collect();
+        reclaimed.blobs = journal.sweep_blobs(&streams, BLOB_AGE, args.dry_run).await?;
     }
     let left = left_over(&data);
     match args.output.format {
@@ -83,68 +92,85 @@ async fn choose(
     journal: &Journal,
     verdicts: &mut BTreeMap<RunId, Verdict>,
 ) -> Result<Vec<Going>, Error> {
-    let (directory, me) = (Local::new(data), embedded::me(data)?);
+    let directory = Local::new(data);
     let repository = UserRepository::discover(&args.place.repo).ok();
-    let before =
-        output::now_ms().saturating_sub(u64::try_from(args.older_than.as_millis()).unwrap_or(u64::MAX));
+    let age = u64::try_from(args.older_than.as_millis()).unwrap_or(u64::MAX);
+    let before = output::now_ms().saturating_sub(age);
     let mut going = Vec::new();
     for run in runs::list(journal).await? {
         if let Some(owner) = directory.owner(run)? {
             verdicts.insert(run, Verdict::Owned(owner.pid));
             continue;
         }
-        let ownership = match args.dry_run {
-            true => None,
-            false => match directory.own(run, &me)? {
-                Election::Won(ownership) => Some(ownership),
-                Election::Held(owner) => {
-                    verdicts.insert(run, Verdict::Owned(owner.map_or(0, |owner| owner.pid)));
-                    continue;
-                }
-            },
-        };
-        // Read under the lock: nobody appends to it any more.
         let state = runs::load(journal, run).await?;
         let verdict = judge::judge(&state, before, args.untaken, repository.as_ref())?;
         if matches!(verdict, Verdict::Goes(_)) {
-            going.push(Going { state, _ownership: ownership });
+            let repository = state.submitted.as_ref().map(|submitted| submitted.repository.clone());
+            going.push(Going { run, repository, epoch: state.epoch, seq: state.seq });
         }
         verdicts.insert(run, verdict);
     }
     Ok(going)
 }
 
-/// The journal goes last: whatever interrupts this, the run is still known and the rest can be repeated.
-async fn reclaim(
+/// Takes the runs, so that nobody goes on with them meanwhile; those that somebody has, or that went on
+/// since they were judged, are left out.
+async fn hold<'g>(
     data: &Path,
     journal: &Journal,
-    going: Vec<Going>,
-    dry_run: bool,
-) -> Result<Reclaimed, Error> {
-    let mut reclaimed = Reclaimed::default();
-    let gone: BTreeSet<RunId> = going.iter().map(|one| one.state.run).collect();
-    for one in &going {
-        let repository = one.state.submitted.as_ref().map(|submitted| &submitted.repository);
-        reclaimed.refs += refs(data, repository, one.state.run, dry_run)?;
-    }
-    reclaimed.nodes = ensemble_node::prune(data, &gone, dry_run).await?;
-    for run in &gone {
-        for path in [data.join("logs").join(run.to_string()), detached_log(data, *run)] {
-            files(&path, dry_run, &mut reclaimed)?;
+    batch: &'g [Going],
+    verdicts: &mut BTreeMap<RunId, Verdict>,
+) -> Result<Vec<(&'g Going, Ownership)>, Error> {
+    let (directory, me) = (Local::new(data), embedded::me(data)?);
+    let mut held = Vec::new();
+    for one in batch {
+        let ownership = match directory.own(one.run, &me)? {
+            Election::Won(ownership) => ownership,
+            Election::Held(owner) => {
+                verdicts.insert(one.run, Verdict::Owned(owner.map_or(0, |owner| owner.pid)));
+                continue;
+            }
+        };
+        if journal.last_seq(&Stream::Run(one.run)).await? == one.seq {
+            held.push((one, ownership));
+        } else {
+            verdicts.insert(one.run, Verdict::Young);
         }
     }
-    let streams: Vec<Stream> = gone.iter().copied().map(Stream::Run).collect();
-    for one in &going {
-        reclaimed.facts += one.state.seq.0;
+    Ok(held)
+}
+
+/// Forgets runs. The journal goes last: whatever interrupts this, the run is still known and the rest can
+/// be repeated.
+async fn forget(
+    args: &Prune,
+    data: &Path,
+    journal: &Journal,
+    batch: &[Going],
+    verdicts: &mut BTreeMap<RunId, Verdict>,
+    reclaimed: &mut Reclaimed,
+) -> Result<(), Error> {
+    let dry_run = args.dry_run;
+    let held = if dry_run { Vec::new() } else { hold(data, journal, batch, verdicts).await? };
+    let batch: Vec<&Going> =
+        if dry_run { batch.iter().collect() } else { held.iter().map(|(one, _)| *one).collect() };
+    for one in &batch {
+        reclaimed.refs += refs(data, one.repository.as_ref(), one.run, dry_run)?;
+    }
+    let gone: BTreeSet<RunId> = batch.iter().map(|one| one.run).collect();
+    reclaimed.nodes += ensemble_node::prune(data, &gone, dry_run).await?;
+    for one in batch {
+        for path in [data.join("logs").join(one.run.to_string()), detached_log(data, one.run)] {
+            files(&path, dry_run, reclaimed)?;
+        }
+        reclaimed.facts += one.seq.0;
         if !dry_run {
-            journal.forget(&Stream::Run(one.state.run), one.state.epoch).await?;
-            let lock = data.join("runs").join(format!("{}.lock", one.state.run));
+            journal.forget(&Stream::Run(one.run), one.epoch).await?;
             // Nobody can own what is not in the journal, so the file is only litter.
-            let _ = fs::remove_file(lock);
+            let _ = fs::remove_file(data.join("runs").join(format!("{}.lock", one.run)));
         }
     }
-    reclaimed.blobs = journal.sweep_blobs(&streams, BLOB_AGE, dry_run).await?;
-    Ok(reclaimed)
+    Ok(())
 }
 
 /// Deletes a run's refs in the data directory's copy; how many.
@@ -215,6 +241,9 @@ fn lines(
     lines.push(format!("{}: {what}", if dry_run { "would be given back" } else { "given back" }));
     if nodes.busy > 0 {
         lines.push(format!("{} nodes of living processes were not looked at", nodes.busy));
+    }
+    if *facts == 0 {
+        return lines;
     }
     lines.push(
         "not given back: the journal's file keeps its length, what is free in it is used again".to_owned(),

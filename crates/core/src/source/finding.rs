@@ -249,9 +249,10 @@ pub fn nearest<'n>(
     if length > 64 {
         return None;
     }
-    let allowed = (length / 3).min(4);
     let mut best: Option<(usize, &str)> = None;
     for name in names {
+        // A third of the longer one: `on` is near `one`.
+        let allowed = (length.max(name.chars().count()) / 3).min(4);
         if name.len().abs_diff(text.len()) > allowed * 4 || name.len() > 256 {
             continue;
         }

@@ -189,7 +189,8 @@ fn hostile_files_are_refused_in_time() {
         let took = start.elapsed();
         println!("{:20} {} {took:?}", crate::text::clip(&text, 20), all[0].code);
         assert_eq!(all[0].code, code, "{}", all[0]);
-        assert!(took < std::time::Duration::from_secs(2), "{code} took {took:?}");
+        // A guard against what takes for ever, not a measurement: machines may be busy.
+        assert!(took < std::time::Duration::from_secs(10), "{code} took {took:?}");
     }
 }
 

@@ -287,6 +287,20 @@ fn a_branch_moves_only_from_the_base_and_never_under_a_checkout() {
 }
 
 #[test]
+fn the_branches_that_hold_a_result_are_named_wherever_they_stand() {
+    let bench = Bench::new();
+    let (folder, user) = user(&bench);
+    let (base, result, pack) = result(&bench, &user);
+    assert!(user.branches_with(&result).unwrap().is_empty(), "it is not even here");
+    user.bring_home(&mut pack.as_slice(), &result, "ensemble/run", LIMIT).unwrap();
+    assert_eq!(user.branches_with(&result).unwrap(), ["ensemble/run"]);
+    git(&folder, &["branch", "theirs", result.as_str()]);
+    git(&folder, &["update-ref", "refs/remotes/origin/main", result.as_str()]);
+    assert_eq!(user.branches_with(&result).unwrap(), ["ensemble/run", "theirs", "origin/main"]);
+    assert_eq!(user.branches_with(&base).unwrap().len(), 4, "a branch holds all that it grew from");
+}
+
+#[test]
 fn how_a_branch_stands_is_told_before_it_is_moved() {
     let bench = Bench::new();
     let (folder, user) = user(&bench);

@@ -124,7 +124,9 @@ fn idle_time_between_two_stretches_is_not_counted() {
     let mut facts = merged("schema");
     facts.push(ended(EndState::Delivered, ""));
     let mut state = state(&["schema"], facts);
-    state.epoch = ensemble_core::ids::Epoch(2);
+    state.epoch = FIRST_OWNER;
+    assert!(show_at(&state, None, u64::MAX)[0].contains(" delivered after 7.0 s: "));
+    state.epoch = FIRST_OWNER.next();
     assert!(show_at(&state, None, state.began_ms + 7_200_000)[0].contains(" delivered, began 2 h ago: "));
 }
 

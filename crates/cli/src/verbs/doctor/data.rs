@@ -118,9 +118,9 @@ async fn journal(data: &Path) -> Vec<Finding> {
         Err(error) => return vec![Finding::bad("journal", error.to_string(), "")],
     };
     match unfinished(data, &journal).await {
-        Ok((all, left)) if left.is_empty() => vec![Finding::good("journal", format!("{all} runs"))],
+        Ok((all, left)) if left.is_empty() => vec![Finding::good("journal", output::count(all, "run"))],
         Ok((all, left)) => vec![
-            Finding::good("journal", format!("{all} runs")),
+            Finding::good("journal", output::count(all, "run")),
             Finding::warning(
                 "runs",
                 format!("nobody works on {}", left.join(", ")),

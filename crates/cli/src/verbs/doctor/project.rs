@@ -13,7 +13,7 @@ use ensemble_core::team::{Backend, Team};
 use ensemble_workspace::UserRepository;
 
 use super::{super::init, Finding};
-use crate::{args::Place, config::Config, error::Error, files, paths};
+use crate::{args::Place, config::Config, error::Error, files, output, paths};
 
 /// All findings.
 pub fn look(place: &Place, team: Option<&Path>, path: Option<&OsStr>) -> Vec<Finding> {
@@ -76,7 +76,7 @@ fn repository_of(repository: &UserRepository) -> Finding {
         }
         (Ok(false), Ok(0)) => Finding::good(NAME, shown.to_string()),
         (Ok(false), Ok(many)) => {
-            let detail = format!("{shown}: {many} files have changes that are not committed");
+            let detail = format!("{shown}: changes of {} are not committed", output::count(many, "file"));
             Finding::warning(NAME, detail, "runs do not see them: commit first")
         }
     }
@@ -89,7 +89,7 @@ fn team_of(file: &Path, folder: Option<&Path>, path: Option<&OsStr>) -> Vec<Find
         Ok(crew) => {
             let employees = crew.team.employees.len();
             let mut findings = vec![match crew.warnings.as_slice() {
-                [] => Finding::good(NAME, format!("{shown}, {employees} employees")),
+                [] => Finding::good(NAME, format!("{shown}, {}", output::count(employees, "employee"))),
                 [first, ..] => Finding::warning(NAME, first.to_string(), format!("`ensemble check {shown}`")),
             }];
             findings.extend(back_ends(&crew.team, path));
