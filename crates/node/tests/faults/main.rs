@@ -52,6 +52,8 @@ fn expected(point: &str) -> &'static [End] {
     match point.trim_end_matches(".done") {
         "node.assign" => &[End::Refused],
         "node.outbox" | "node.receipt" | "node.send" | "workspace.merge" => &[End::Done],
+        // A copy that can't be used again is replaced by a new one.
+        "workspace.recycle" => &[End::Done],
         "workspace.ref" => &[End::Done, End::Lost],
         "workspace.capture" | "workspace.checkout" | "agent.spawn" => &[End::Lost],
         // Fetching is tried again.
@@ -64,6 +66,12 @@ async fn fails_once(point: &str) {
     let bench = Bench::new();
     let node = bench.node("echo code > api.py").await;
     bench.coordinator.attached().await;
+    if point.starts_with("workspace.recycle") {
+        // Only a second attempt finds a copy that was used before.
+        let first = bench.hand_out(bench.work(4)).await;
+        bench.coordinator.wait("end", |inner| inner.ends(&first).next().map(drop)).await;
+        bench.until("the attempt is cleared away", || bench.attempts().is_empty()).await;
+    }
     fail::cfg(point, "1*return").unwrap();
     let key = bench.hand_out(bench.work(5)).await;
     let end = bench
