@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ensemble_core::ids::{Epoch, Malformed, Seq};
 use rusqlite::{Connection, OptionalExtension, Params, params};
+use sha2::{Digest, Sha256};
 
 use crate::{
     Error, NewFact, Row, Store, Stream, StreamInfo,
@@ -171,14 +172,23 @@ impl Store for Sqlite {
         let rows = self
             .connection
             .prepare_cached(
-                "SELECT seq, epoch, time_ms, kind, version, body FROM facts
+                "SELECT seq, epoch, time_ms, kind, version, body, stream, sum FROM facts
                  WHERE stream = (SELECT id FROM streams WHERE name = ?1) AND seq > ?2
                  ORDER BY seq LIMIT ?3",
             )
             .and_then(|mut statement| {
                 statement.query_map(params![stream.to_string(), signed(after.0), limit], row)?.collect()
             });
-        self.ours(rows)
+        let rows: Vec<Option<Row>> = self.ours(rows)?;
+        let mut expected = after;
+        let whole = rows.into_iter().map(|row| {
+            expected = expected.next();
+            row.filter(|row| row.seq == expected).ok_or_else(|| Error::Damaged {
+                path: self.path.clone(),
+                detail: format!("fact {expected} of {stream} is not as it was written"),
+            })
+        });
+        whole.collect()
     }
 
     fn streams(&mut self) -> Result<Vec<StreamInfo>, Error> {
@@ -224,8 +234,8 @@ fn insert(
     facts: &[NewFact],
 ) -> rusqlite::Result<Seq> {
     let mut statement = connection.prepare_cached(
-        "INSERT INTO facts (stream, seq, epoch, time_ms, kind, version, body)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO facts (stream, seq, epoch, time_ms, kind, version, body, sum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?;
     let mut last = after;
     for fact in facts {
@@ -237,21 +247,41 @@ fn insert(
             signed(fact.time_ms),
             fact.kind,
             fact.version,
-            fact.body
+            fact.body,
+            sum(id, [last.0, epoch.0, fact.time_ms, fact.version.into()], &fact.kind, &fact.body)
         ])?;
     }
     Ok(last)
 }
 
-fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
-    Ok(Row {
+/// What tells that a stored fact is the one that was written.
+fn sum(stream: i64, numbers: [u64; 4], kind: &str, body: &str) -> i64 {
+    let mut hash = Sha256::new();
+    hash.update(stream.to_be_bytes());
+    for number in numbers {
+        hash.update(number.to_be_bytes());
+    }
+    hash.update((kind.len() as u64).to_be_bytes());
+    hash.update(kind);
+    hash.update(body);
+    let bytes = hash.finalize();
+    let first = bytes.first_chunk().copied().unwrap_or_default();
+    i64::from_be_bytes(first)
+}
+
+/// A row; nothing if it is not as it was written.
+fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Row>> {
+    let (stream, stored): (i64, i64) = (row.get(6)?, row.get(7)?);
+    let read = Row {
         seq: Seq(unsigned(row.get(0)?)),
         epoch: Epoch(unsigned(row.get(1)?)),
         time_ms: unsigned(row.get(2)?),
         kind: row.get(3)?,
         version: row.get(4)?,
         body: row.get(5)?,
-    })
+    };
+    let numbers = [read.seq.0, read.epoch.0, read.time_ms, read.version.into()];
+    Ok((sum(stream, numbers, &read.kind, &read.body) == stored).then_some(read))
 }
 
 fn info(row: &rusqlite::Row<'_>) -> rusqlite::Result<Result<StreamInfo, Malformed>> {

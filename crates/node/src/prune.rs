@@ -17,6 +17,7 @@ use crate::{
     folder::{self, Folder},
     home::Held,
     mirrors::BASES,
+    pool::Pool,
     store::Store,
 };
 
@@ -67,6 +68,8 @@ pub async fn prune(data: &Path, gone: &BTreeSet<RunId>, dry_run: bool) -> Result
         }
         if !dry_run {
             forget_reports(home, gone)?;
+            // Copies that wait for their next attempt hold nothing of anybody.
+            Pool::clear(&home.idle())?;
         }
         for entry in fs::read_dir(home.path().join("mirrors")).doing_to("list", home.path())? {
             mirror(&entry.doing_to("list", home.path())?.path(), gone, left == 0, dry_run, &mut pruned)?;

@@ -108,6 +108,29 @@ async fn damage_is_refused() {
 }
 
 #[tokio::test]
+async fn a_fact_that_was_changed_from_outside_is_refused() {
+    for change in ["body = replace(body, 'x', 'y')", "time_ms = time_ms + 1", "epoch = 2", "kind = 'other'"] {
+        let dir = written().await;
+        let database = Connection::open(dir.path().join("journal.db")).unwrap();
+        database.execute_batch(&format!("UPDATE facts SET {change} WHERE seq = 7")).unwrap();
+        let journal = Journal::open(dir.path()).unwrap();
+        let error = journal.read(&run(1), Seq(0), 100).await.unwrap_err();
+        assert!(error.to_string().contains("fact 7 of run/"), "{change}: {error}");
+        assert_eq!(error.doubt(), Doubt::Final);
+        assert_eq!(journal.read(&run(1), Seq(7), 100).await.unwrap().len(), 13, "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_fact_that_is_gone_is_missed() {
+    let dir = written().await;
+    let database = Connection::open(dir.path().join("journal.db")).unwrap();
+    database.execute_batch("DELETE FROM facts WHERE seq = 7").unwrap();
+    let journal = Journal::open(dir.path()).unwrap();
+    assert!(matches!(journal.read(&run(1), Seq(0), 100).await, Err(Error::Damaged { .. })));
+}
+
+#[tokio::test]
 async fn a_log_without_its_database_is_refused() {
     let dir = written().await;
     let journal = Journal::open(dir.path()).unwrap();
