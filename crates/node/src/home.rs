@@ -177,7 +177,7 @@ impl Held {
     }
 
     /// Where working copies wait for their next attempt.
-    pub(crate) fn spare(&self) -> PathBuf {
+    pub(crate) fn idle(&self) -> PathBuf {
         self.path.join("free")
     }
 

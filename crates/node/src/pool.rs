@@ -54,7 +54,7 @@ pub(crate) struct Pool {
 #[derive(Clone, Debug)]
 struct Idle {
     path: PathBuf,
-    repository: String,
+    repository: RepositoryId,
     owner: Owner,
 }
 
@@ -95,7 +95,7 @@ impl Pool {
         path: &Path,
     ) -> Result<Worktree, Error> {
         let _lock = self.hold()?;
-        while let Some(idle) = self.claim(repository.as_ref(), owner) {
+        while let Some(idle) = self.claim(repository, owner) {
             let keep = keep_ignored && idle.owner == *owner;
             let ready = Worktree::recycle(mirror, idle.work(), base, keep);
             match ready.and_then(|worktree| worktree.move_to(path)) {
@@ -124,7 +124,7 @@ impl Pool {
             return Ok(worktree.remove()?);
         }
         let path = self.folder.join(format!("{:016x}", rand::random::<u64>()));
-        let idle = Idle { path, repository: repository.to_string(), owner: owner.clone() };
+        let idle = Idle { path, repository: repository.clone(), owner: owner.clone() };
         let kept = idle.write().and_then(|()| Ok(worktree.clone().move_to(idle.work())?));
         if let Err(error) = kept {
             tracing::debug!(%error, "a working copy is not kept");
@@ -156,9 +156,9 @@ impl Pool {
     }
 
     /// Takes one of this repository off the list, one of the same owner before others.
-    fn claim(&self, repository: &str, owner: &Owner) -> Option<Idle> {
+    fn claim(&self, repository: &RepositoryId, owner: &Owner) -> Option<Idle> {
         let mut idle = self.lock_idle();
-        let fits = |one: &Idle| one.repository == repository;
+        let fits = |one: &Idle| one.repository == *repository;
         let at = idle.iter().rposition(|one| fits(one) && one.owner == *owner);
         let at = at.or_else(|| idle.iter().rposition(fits))?;
         Some(idle.remove(at))
@@ -195,8 +195,9 @@ impl Idle {
             None if owner == "check" => Owner::Check,
             _ => return None,
         };
+        let repository = repository.parse().ok()?;
         let whole = text.ends_with('\n') && booted == boot() && path.join("work").is_dir();
-        whole.then(|| Self { path: path.to_owned(), repository: repository.to_owned(), owner })
+        whole.then(|| Self { path: path.to_owned(), repository, owner })
     }
 }
 

@@ -69,7 +69,7 @@ pub async fn prune(data: &Path, gone: &BTreeSet<RunId>, dry_run: bool) -> Result
         if !dry_run {
             forget_reports(home, gone)?;
             // Copies that wait for their next attempt hold nothing of anybody.
-            Pool::clear(&home.spare())?;
+            Pool::clear(&home.idle())?;
         }
         for entry in fs::read_dir(home.path().join("mirrors")).doing_to("list", home.path())? {
             mirror(&entry.doing_to("list", home.path())?.path(), gone, left == 0, dry_run, &mut pruned)?;

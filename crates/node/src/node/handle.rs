@@ -59,7 +59,7 @@ pub async fn start(config: Config) -> Result<NodeHandle, Error> {
     let employees = able(&team);
     let slots = employees.values().map(|one| one.slots).fold(check_slots, u32::saturating_add);
     let arguments = blocking(move || {
-        let pool = Pool::open(home.own().spare(), slots as usize, home.own().lock())?;
+        let pool = Pool::open(home.own().idle(), slots as usize, home.own().lock())?;
         take_over(home, Parts { dial, keeper, ttl: link_ttl, employees, check_slots, pool })
     });
     let arguments = arguments.await?;
@@ -89,7 +89,7 @@ fn take_over(home: Arc<Home>, parts: Parts) -> Result<Arguments, Error> {
     let store = Store::open(&home.own().outbox())?;
     for held in home.adopted() {
         store.adopt(&Store::open(&held.outbox())?)?;
-        Pool::clear(&held.spare())?;
+        Pool::clear(&held.idle())?;
     }
     let ended: BTreeMap<_, _> = store.all()?.into_iter().map(|kept| (kept.ended.key, kept.pushed)).collect();
     let epochs = store.epochs()?.into_iter().collect();

@@ -52,14 +52,22 @@ fn expected(point: &str) -> &'static [End] {
     match point.trim_end_matches(".done") {
         "node.assign" => &[End::Refused],
         "node.outbox" | "node.receipt" | "node.send" | "workspace.merge" => &[End::Done],
-        // A copy that can't be used again is replaced by a new one.
-        "workspace.recycle" => &[End::Done],
         "workspace.ref" => &[End::Done, End::Lost],
         "workspace.capture" | "workspace.checkout" | "agent.spawn" => &[End::Lost],
-        // Fetching is tried again.
-        "workspace.pack" => &[End::Done],
+        // Fetching is tried again; a working copy that can't be made ready again is made anew.
+        "workspace.pack" | "workspace.recycle" => &[End::Done],
         other => panic!("say what is to come of a failure at {other}"),
     }
+}
+
+/// Has an attempt carried out whose working copy waits for the next one.
+async fn leave_a_working_copy(bench: &Bench) {
+    let first = bench.hand_out(bench.work(4)).await;
+    let is_first = |word: &ToCoordinator| matches!(word, ToCoordinator::Ended(ended) if ended.key == first);
+    let ended =
+        bench.coordinator.wait("the first end", |inner| inner.heard.iter().any(is_first).then_some(()));
+    ended.await;
+    bench.until("the first attempt is cleared away", || bench.attempts().is_empty()).await;
 }
 
 async fn fails_once(point: &str) {
@@ -67,10 +75,7 @@ async fn fails_once(point: &str) {
     let node = bench.node("echo code > api.py").await;
     bench.coordinator.attached().await;
     if point.starts_with("workspace.recycle") {
-        // Only a second attempt finds a copy that was used before.
-        let first = bench.hand_out(bench.work(4)).await;
-        bench.coordinator.wait("end", |inner| inner.ends(&first).next().map(drop)).await;
-        bench.until("the attempt is cleared away", || bench.attempts().is_empty()).await;
+        leave_a_working_copy(&bench).await;
     }
     fail::cfg(point, "1*return").unwrap();
     let key = bench.hand_out(bench.work(5)).await;
