@@ -41,8 +41,13 @@ pub fn text(path: &Path) -> Result<String, Error> {
         let unreadable =
             |error| Error::usage(format!("can't read {name}: {error}"), "name a file that is there");
         let file = File::open(path).map_err(unreadable)?;
-        if file.metadata().doing_to("read", path)?.is_dir() {
+        let metadata = file.metadata().doing_to("read", path)?;
+        if metadata.is_dir() {
             return Err(Error::usage(format!("{name} is a directory"), "name a file"));
+        }
+        let length = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
+        if length > source::SIZE_LIMIT {
+            return Err(Error::Files(vec![source::too_large(&name, length)]));
         }
         Box::new(file)
     };

@@ -123,7 +123,9 @@ fn looks_like_json(text: &str) -> bool {
         && (json::too_deep(text).is_some() || serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
 }
 
-fn too_large(file: &str, bytes: usize) -> Finding {
+/// The finding that a file has more than [`SIZE_LIMIT`] bytes; its length tells before it is read.
+#[must_use]
+pub fn too_large(file: &str, bytes: usize) -> Finding {
     let message = format!("the file has {bytes} bytes, more than the {SIZE_LIMIT} that are read; split it");
     Finding::error(file, Place::START, "too_large", message)
 }
