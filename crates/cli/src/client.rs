@@ -12,7 +12,7 @@ use ensemble_core::{
     run::{Entry, Fact},
 };
 use ensemble_proto::{
-    CHUNK, MESSAGE_LIMIT,
+    CHUNK, Chunks, MESSAGE_LIMIT,
     v1::{
         Event, FetchRequest, KnownRequest, PushChunk, PushHeader, Ref, RetryRequest, StopRequest,
         SubmitRequest, WatchRequest, coordinator_client::CoordinatorClient,
@@ -139,7 +139,10 @@ impl Client {
         let (sender, receiver) = mpsc::channel(CHUNKS);
         let _ = sender.send(PushChunk { header: Some(header), data: Vec::new() }).await;
         let writing = tokio::task::spawn_blocking(move || {
-            let mut out = Chunks { sender, chunk: Vec::with_capacity(CHUNK) };
+            let mut out = Chunks::new(|data| {
+                let sent = sender.blocking_send(PushChunk { header: None, data });
+                sent.map_err(|_| io::Error::other("the coordinator broke off"))
+            });
             pack(&known, &mut out)?;
             // A coordinator that broke off says why in its answer.
             let _ = out.flush();
@@ -200,31 +203,5 @@ async fn within<T>(limit: Duration, call: impl Future<Output = Result<T, Status>
     match tokio::time::timeout(limit, call).await {
         Ok(answer) => answer,
         Err(_) => Err(Status::deadline_exceeded("no answer in time")),
-    }
-}
-
-/// Gathers what is written into chunks.
-struct Chunks {
-    sender: mpsc::Sender<PushChunk>,
-    chunk: Vec<u8>,
-}
-
-impl Write for Chunks {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(CHUNK - self.chunk.len());
-        self.chunk.extend_from_slice(&bytes[..taken]);
-        if self.chunk.len() == CHUNK {
-            self.flush()?;
-        }
-        Ok(taken)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.chunk.is_empty() {
-            return Ok(());
-        }
-        let data = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK));
-        let sent = self.sender.blocking_send(PushChunk { header: None, data });
-        sent.map_err(|_| io::Error::other("the coordinator broke off"))
     }
 }

@@ -114,7 +114,10 @@ impl RepositoryHandle {
         let path = self.path.clone();
         blocking(move || {
             let repository = ensemble_workspace::Repository::open_or_create(path)?;
-            Ok(repository.write_pack(&want, &have, &mut out, PACK_LIMIT)?)
+            let written = repository.write_pack(&want, &have, &mut out, PACK_LIMIT);
+            // A reader that left needs nothing more.
+            drop(out.flush());
+            Ok(written?)
         })
         .await
     }

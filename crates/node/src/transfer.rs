@@ -10,7 +10,7 @@ use ensemble_core::{
     link::AttemptKey,
 };
 use ensemble_proto::{
-    Advice, CHUNK, advice,
+    Advice, CHUNK, Chunks, advice,
     v1::{
         FetchRequest, KnownRequest, LogChunk, PushChunk, PushHeader, Ref,
         repository_client::RepositoryClient, workforce_client::WorkforceClient,
@@ -178,7 +178,10 @@ pub(crate) async fn push(dial: &Dial, mirror: Repository, parcel: Parcel) -> Res
     };
     let _ = sender.send(PushChunk { header: Some(header), data: Vec::new() }).await;
     let writing = tokio::task::spawn_blocking(move || {
-        let mut out = ChunkWriter { sender, chunk: Vec::with_capacity(CHUNK) };
+        let mut out = Chunks::new(|data| {
+            let sent = sender.blocking_send(PushChunk { header: None, data });
+            sent.map_err(|_| io::Error::other("the coordinator broke off"))
+        });
         let written = mirror.write_pack(&[parcel.commit], &have, &mut out, PACK_LIMIT);
         let flushed = io::Write::flush(&mut out);
         written.map(|_| flushed.is_ok())
@@ -307,31 +310,5 @@ impl io::Read for ChunkReader<'_> {
             self.whole = next.is_empty();
             self.chunk = io::Cursor::new(next);
         }
-    }
-}
-
-/// Gathers what is written into chunks.
-struct ChunkWriter {
-    sender: mpsc::Sender<PushChunk>,
-    chunk: Vec<u8>,
-}
-
-impl io::Write for ChunkWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(CHUNK - self.chunk.len());
-        self.chunk.extend_from_slice(&bytes[..taken]);
-        if self.chunk.len() == CHUNK {
-            self.flush()?;
-        }
-        Ok(taken)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.chunk.is_empty() {
-            return Ok(());
-        }
-        let data = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK));
-        let sent = self.sender.blocking_send(PushChunk { header: None, data });
-        sent.map_err(|_| io::Error::other("the coordinator broke off"))
     }
 }

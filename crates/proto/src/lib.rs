@@ -1,11 +1,13 @@
 //! The wire: code generated from `proto/`, and the only conversions between it and the heart's values.
 //! Nothing else in the workspace knows how a value looks on the wire; no logic lives here.
 
+mod chunks;
 mod convert;
 mod frame;
 mod report;
 mod status;
 
+pub use chunks::Chunks;
 pub use convert::{Malformed, attempt_key, source_file, wire_key, wire_source_file};
 pub use frame::{
     CoordinatorFirst, NodeFirst, coordinator_first, coordinator_frame, decode_assign, encode_assign,

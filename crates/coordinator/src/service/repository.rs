@@ -1,9 +1,9 @@
 //! How git objects travel: packs in chunks, both ways.
 
-use std::{io::Write, pin::Pin};
+use std::pin::Pin;
 
 use ensemble_core::ids::{CommitId, Malformed, RepositoryId};
-use ensemble_proto::{CHUNK, v1};
+use ensemble_proto::{Chunks, v1};
 use tokio::{io::AsyncWriteExt, sync::mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -58,7 +58,11 @@ impl v1::repository_server::Repository for Packs {
         let (want, have) = (commits(&request.want)?, commits(&request.have)?);
         let (out, stream) = mpsc::channel(BUFFER);
         tokio::spawn(async move {
-            let chunks = Chunks { out: out.clone(), buffer: Vec::with_capacity(CHUNK) };
+            let reader = out.clone();
+            let chunks = Chunks::new(move |data| {
+                let gone = |_| std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+                reader.blocking_send(Ok(v1::FetchChunk { data })).map_err(gone)
+            });
             if let Err(error) = repository.pack(want, have, chunks).await {
                 drop(out.send(Err(error.into())).await);
             }
@@ -95,44 +99,6 @@ impl Packs {
         }
         file.flush().await.map_err(io)?;
         Ok((length > 0).then_some(path))
-    }
-}
-
-/// Turns what is written into chunks of a stream; a reader that left ends the writing.
-struct Chunks {
-    out: mpsc::Sender<Result<v1::FetchChunk, Status>>,
-    buffer: Vec<u8>,
-}
-
-impl Chunks {
-    fn send(&mut self) -> std::io::Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
-        }
-        let data = std::mem::replace(&mut self.buffer, Vec::with_capacity(CHUNK));
-        let gone = |_| std::io::Error::from(std::io::ErrorKind::BrokenPipe);
-        self.out.blocking_send(Ok(v1::FetchChunk { data })).map_err(gone)
-    }
-}
-
-impl Write for Chunks {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let taken = bytes.len().min(CHUNK - self.buffer.len());
-        self.buffer.extend_from_slice(&bytes[..taken]);
-        if self.buffer.len() == CHUNK {
-            self.send()?;
-        }
-        Ok(taken)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.send()
-    }
-}
-
-impl Drop for Chunks {
-    fn drop(&mut self) {
-        drop(self.send());
     }
 }
 
