@@ -53,10 +53,11 @@ impl Team {
         self
     }
 
-    /// How many attempts each employee may have at once.
+    /// How many attempts each employee may have at once, on all its instances.
     #[must_use]
     pub fn slots(&self) -> BTreeMap<&str, usize> {
-        self.employees.iter().map(|(id, slots, _)| (id.as_str(), *slots)).collect()
+        let instances = |more: &Value| more["instances"].as_u64().map_or(1, |number| number as usize);
+        self.employees.iter().map(|(id, slots, more)| (id.as_str(), instances(more) * slots)).collect()
     }
 
     /// The file; the agents note in `log` and carry `mark` in their environment.

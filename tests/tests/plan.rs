@@ -45,6 +45,42 @@ fn independent_tasks_run_at_the_same_time() {
     assert_eq!(most_at_once(evidence.agents.iter()), 3);
 }
 
+/// The instances of an employee are a pool: each has its slots, and none gets more than those.
+#[test]
+fn instances_of_an_employee_work_side_by_side() {
+    let world = World::new();
+    let team = Team::default().employee_with("ant", 2, json!({ "instances": 2 }));
+    let meet = "touch \"$TEAM/here-$ENSEMBLE_TASK\"\n\
+        until test $(ls \"$TEAM\" | grep -c '^here-') -ge 4; do sleep 0.05; done\nwork\n";
+    let plan = (0..9).fold(Plan::new(), |plan, number| plan.task(&format!("t{number}"), &[]).doing(meet));
+    world.set_up(&team, &plan);
+    let done = world.run(&[]).expect(0);
+    let evidence = world.evidence(&done.run());
+    evidence.delivered(&team, &plan);
+    assert_eq!(most_at_once(evidence.agents.iter()), 4);
+}
+
+/// What waits for the same slot gets it by priority; what has the same, in the plan's order.
+#[test]
+fn tasks_that_wait_for_one_slot_go_by_priority() {
+    let world = World::new();
+    let team = Team::of(1);
+    let plan = Plan::new()
+        .task_with("low", &[], json!({ "priority": "P4" }))
+        .task("one", &[])
+        .task_with("soon", &[], json!({ "priority": "P2" }))
+        .task("two", &[])
+        .task_with("now", &[], json!({ "priority": "P1" }));
+    world.set_up(&team, &plan);
+    let done = world.run(&[]).expect(0);
+    let evidence = world.evidence(&done.run());
+    evidence.delivered(&team, &plan);
+    let mut agents: Vec<_> = evidence.agents.iter().collect();
+    agents.sort_by_key(|one| one.from);
+    let order: Vec<&str> = agents.iter().map(|one| one.task.as_str()).collect();
+    assert_eq!(order, ["now", "soon", "one", "two", "low"]);
+}
+
 /// Each employee has slots of its own; a task goes to whoever has its type, or to the one it names.
 #[test]
 fn tasks_go_to_the_employees_they_ask_for() {

@@ -4,31 +4,12 @@
 use std::collections::BTreeMap;
 
 use ensemble_core::{
-    ids::{AttemptNumber, NodeId, RunId},
-    placement::{Board, Grant, Offer, Slot, Want},
-    run::{fact::CheckOf, state::TaskIx},
+    ids::{NodeId, RunId},
+    placement::{Board, Grant, Offer, Slot, SlotKey, Want},
 };
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::{link::LinkHandle, run::RunHandle};
-
-/// Whose slot it is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SlotKey {
-    /// The run.
-    pub run: RunId,
-    /// What runs in it.
-    pub what: SlotUse,
-}
-
-/// What runs in a slot.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SlotUse {
-    /// This attempt at this task.
-    Attempt(TaskIx, AttemptNumber),
-    /// This command of these checks, at this try.
-    Check(CheckOf, u32, u32),
-}
 
 /// What the actor is told.
 pub enum Msg {
@@ -36,8 +17,8 @@ pub enum Msg {
     Offered(Offer, LinkHandle),
     /// A node offers nothing any more.
     NodeGone(NodeId),
-    /// A run wants a slot.
-    Wanted(SlotKey, Want, RunHandle),
+    /// A run wants slots.
+    Wanted(Vec<(SlotKey, Want)>, RunHandle),
     /// It does not want it any more.
     Withdrawn(SlotKey),
     /// Something is live that was not granted here.
@@ -71,7 +52,7 @@ struct Workforce;
 
 #[derive(Default)]
 struct State {
-    board: Board<SlotKey>,
+    board: Board,
     runs: BTreeMap<RunId, RunHandle>,
     links: BTreeMap<NodeId, LinkHandle>,
     closed: bool,
@@ -96,9 +77,11 @@ impl Actor for Workforce {
                 state.links.remove(&node);
                 state.board.withdraw_node(&node);
             }
-            Msg::Wanted(key, want, run) => {
-                state.runs.insert(key.run, run);
-                state.board.want(key, want);
+            Msg::Wanted(wants, run) => {
+                for (key, want) in wants {
+                    state.runs.insert(key.run, run.clone());
+                    state.board.want(key, want);
+                }
             }
             Msg::Withdrawn(key) => state.board.withdraw(&key),
             Msg::Occupied(key, node, slot) => state.board.occupy(key, node, slot),
@@ -106,7 +89,7 @@ impl Actor for Workforce {
             Msg::Closed => state.closed = true,
             Msg::Forgotten(run) => {
                 state.runs.remove(&run);
-                state.board.forget(|key| key.run == run);
+                state.board.forget(run);
             }
         }
         if state.closed {
@@ -120,7 +103,7 @@ impl Actor for Workforce {
 }
 
 impl State {
-    fn hand_out(&mut self, grant: Grant<SlotKey>) {
+    fn hand_out(&mut self, grant: Grant) {
         let (run, link) = (self.runs.get(&grant.key.run), self.links.get(&grant.place.node));
         match (run, link) {
             (Some(run), Some(link)) => run.granted(grant, link.clone()),

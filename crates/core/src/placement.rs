@@ -1,20 +1,43 @@
-//! Which node gets what: wants in the order in which they came, each to the place with the most free
-//! slots. A slot is never counted up and down: what is free follows from what is live.
+//! Which node gets what: wants by priority, between runs that share slots the one that has fewest, then
+//! first come first served; each to the place with the most free slots. A slot is never counted up
+//! and down: what is free follows from what is live.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    ids::{EmployeeId, NodeId},
-    run::fact::Place,
+    ids::{AttemptNumber, EmployeeId, NodeId, RunId},
+    plan::Priority,
+    run::{
+        fact::{CheckOf, Place},
+        state::TaskIx,
+    },
 };
 
+/// Whose slot it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SlotKey {
+    /// The run.
+    pub run: RunId,
+    /// What runs in it.
+    pub what: SlotUse,
+}
+
+/// What runs in a slot.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SlotUse {
+    /// This attempt at this task.
+    Attempt(TaskIx, AttemptNumber),
+    /// This command of these checks, at this try.
+    Check(CheckOf, u32, u32),
+}
+
 /// A wish for a slot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Want {
-    /// Of one of these employees.
-    Employee(Vec<EmployeeId>),
-    /// For a check.
-    Check,
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Want {
+    /// Which wants it goes before and after.
+    pub priority: Priority,
+    /// Any of these slots.
+    pub slots: BTreeSet<Slot>,
 }
 
 /// Which slot of a node something takes.
@@ -39,38 +62,37 @@ pub struct Offer {
 
 /// A granted slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant<K> {
+pub struct Grant {
     /// Whose want.
-    pub key: K,
+    pub key: SlotKey,
     /// Where.
     pub place: Place,
     /// Which slot there.
     pub slot: Slot,
 }
 
+/// Wants of one run that differ in nothing but their turn.
+type Class = (Want, RunId);
+
+/// Free slots by kind and node.
+type Free = BTreeMap<Slot, BTreeMap<NodeId, u32>>;
+
+/// How many slots of each kind each run has.
+type Held = BTreeMap<(RunId, Slot), u32>;
+
 /// The nodes, what is live on them, and what is wanted.
-#[derive(Clone, Debug)]
-pub struct Board<K> {
+#[derive(Clone, Debug, Default)]
+pub struct Board {
     nodes: BTreeMap<NodeId, Offer>,
-    live: BTreeMap<K, (NodeId, Slot)>,
-    wants: BTreeMap<u64, (K, Want)>,
-    wanted: BTreeMap<K, u64>,
+    live: BTreeMap<SlotKey, (NodeId, Slot)>,
+    /// What is wanted, alike wants together, each list in the order in which they came.
+    wants: BTreeMap<Class, BTreeMap<u64, SlotKey>>,
+    /// Where each want stands.
+    wanted: BTreeMap<SlotKey, (Class, u64)>,
     next: u64,
 }
 
-impl<K: Ord + Clone> Default for Board<K> {
-    fn default() -> Self {
-        Self {
-            nodes: BTreeMap::new(),
-            live: BTreeMap::new(),
-            wants: BTreeMap::new(),
-            wanted: BTreeMap::new(),
-            next: 0,
-        }
-    }
-}
-
-impl<K: Ord + Clone> Board<K> {
+impl Board {
     /// A node offers its slots, or offers others than before.
     pub fn offer(&mut self, offer: Offer) {
         self.nodes.insert(offer.place.node.clone(), offer);
@@ -81,81 +103,92 @@ impl<K: Ord + Clone> Board<K> {
         self.nodes.remove(node);
     }
 
-    /// Something is wanted, behind what was wanted before.
-    pub fn want(&mut self, key: K, want: Want) {
+    /// Something is wanted, behind what its run wanted before at the same priority.
+    pub fn want(&mut self, key: SlotKey, want: Want) {
         if self.wanted.contains_key(&key) || self.live.contains_key(&key) {
             return;
         }
         self.next += 1;
-        self.wanted.insert(key.clone(), self.next);
-        self.wants.insert(self.next, (key, want));
+        let class = (want, key.run);
+        self.wanted.insert(key.clone(), (class.clone(), self.next));
+        self.wants.entry(class).or_default().insert(self.next, key);
     }
 
     /// It is not wanted any more.
-    pub fn withdraw(&mut self, key: &K) {
-        if let Some(turn) = self.wanted.remove(key) {
-            self.wants.remove(&turn);
+    pub fn withdraw(&mut self, key: &SlotKey) {
+        let Some((class, turn)) = self.wanted.remove(key) else { return };
+        if let Some(queue) = self.wants.get_mut(&class) {
+            queue.remove(&turn);
+            if queue.is_empty() {
+                self.wants.remove(&class);
+            }
         }
     }
 
     /// Something is live that was not granted here: it was adopted.
-    pub fn occupy(&mut self, key: K, node: NodeId, slot: Slot) {
+    pub fn occupy(&mut self, key: SlotKey, node: NodeId, slot: Slot) {
+        self.withdraw(&key);
         self.live.insert(key, (node, slot));
     }
 
     /// It is not live any more.
-    pub fn free(&mut self, key: &K) {
+    pub fn free(&mut self, key: &SlotKey) {
         self.live.remove(key);
     }
 
-    /// Forgets all that `mine` says belongs to somebody who is gone.
-    pub fn forget(&mut self, mine: impl Fn(&K) -> bool) {
-        self.live.retain(|key, _| !mine(key));
-        let gone: BTreeSet<K> = self.wanted.keys().filter(|key| mine(key)).cloned().collect();
+    /// Forgets all of a run that is gone.
+    pub fn forget(&mut self, run: RunId) {
+        self.live.retain(|key, _| key.run != run);
+        let gone: Vec<SlotKey> = self.wanted.keys().filter(|key| key.run == run).cloned().collect();
         for key in gone {
             self.withdraw(&key);
         }
     }
 
     /// Grants what can be granted now.
-    pub fn grant(&mut self) -> Vec<Grant<K>> {
-        let mut free = self.free_slots();
+    pub fn grant(&mut self) -> Vec<Grant> {
+        let (mut free, mut held) = (self.free_slots(), self.held());
         let mut grants = Vec::new();
-        for (turn, (key, want)) in &self.wants {
-            if free.is_empty() {
-                break;
-            }
-            let slots: Vec<Slot> = match want {
-                Want::Check => vec![Slot::Check],
-                Want::Employee(employees) => employees.iter().cloned().map(Slot::Employee).collect(),
-            };
-            let candidates = slots.iter().filter_map(|slot| free.get(slot).map(|nodes| (slot, nodes)));
-            let best = candidates
-                .flat_map(|(slot, nodes)| nodes.iter().map(move |(node, count)| (*count, slot, node)))
-                // Most free slots first; among equals the first employee and node, so that it is repeatable.
-                .reduce(|best, next| if next.0 > best.0 { next } else { best });
-            let Some((_, slot, node)) = best else { continue };
-            let (slot, node) = (slot.clone(), node.clone());
-            let Some(offer) = self.nodes.get(&node) else { continue };
-            grants.push((*turn, Grant { key: key.clone(), place: offer.place.clone(), slot: slot.clone() }));
+        while let Some((key, slot, node)) = self.best(&free, &held) {
+            // A node that has free slots is one that offers.
+            let Some(offer) = self.nodes.get(&node) else { break };
+            let place = offer.place.clone();
+            self.withdraw(&key);
+            self.live.insert(key.clone(), (node.clone(), slot.clone()));
             take(&mut free, &slot, &node);
+            *held.entry((key.run, slot.clone())).or_default() += 1;
+            grants.push(Grant { key, place, slot });
         }
-        grants.into_iter().map(|(turn, grant)| self.settle(turn, grant)).collect()
+        grants
     }
 
-    fn settle(&mut self, turn: u64, grant: Grant<K>) -> Grant<K> {
-        self.wants.remove(&turn);
-        self.wanted.remove(&grant.key);
-        self.live.insert(grant.key.clone(), (grant.place.node.clone(), grant.slot.clone()));
-        grant
+    /// Whose turn it is, and where: the highest priority first, then the run that has the fewest of the
+    /// slots that it would take, then who came first.
+    fn best(&self, free: &Free, held: &Held) -> Option<(SlotKey, Slot, NodeId)> {
+        let servable = self.wants.iter().filter_map(|((want, run), queue)| {
+            let (slot, node) = roomiest(want, free)?;
+            let has: u32 = want.slots.iter().filter_map(|slot| held.get(&(*run, slot.clone()))).sum();
+            let (turn, key) = queue.first_key_value()?;
+            Some(((want.priority, has, *turn), (key, slot, node)))
+        });
+        let (_, (key, slot, node)) = servable.min_by_key(|(rank, _)| *rank)?;
+        Some((key.clone(), slot.clone(), node.clone()))
     }
 
-    fn free_slots(&self) -> BTreeMap<Slot, BTreeMap<NodeId, u32>> {
+    fn held(&self) -> Held {
+        let mut held = Held::new();
+        for (key, (_, slot)) in &self.live {
+            *held.entry((key.run, slot.clone())).or_default() += 1;
+        }
+        held
+    }
+
+    fn free_slots(&self) -> Free {
         let mut taken: BTreeMap<(&NodeId, &Slot), u32> = BTreeMap::new();
         for (node, slot) in self.live.values() {
             *taken.entry((node, slot)).or_default() += 1;
         }
-        let mut free: BTreeMap<Slot, BTreeMap<NodeId, u32>> = BTreeMap::new();
+        let mut free = Free::new();
         for (node, offer) in &self.nodes {
             let employees = offer.employees.iter().map(|(id, count)| (Slot::Employee(id.clone()), *count));
             for (slot, count) in employees.chain([(Slot::Check, offer.checks)]) {
@@ -167,6 +200,16 @@ impl<K: Ord + Clone> Board<K> {
         }
         free
     }
+}
+
+/// The place with the most free slots for this want; among equals the first slot and node, so that it is
+/// repeatable.
+fn roomiest<'f>(want: &Want, free: &'f Free) -> Option<(&'f Slot, &'f NodeId)> {
+    let places = want.slots.iter().filter_map(|slot| free.get_key_value(slot));
+    places
+        .flat_map(|(slot, nodes)| nodes.iter().map(move |(node, count)| (*count, slot, node)))
+        .reduce(|best, next| if next.0 > best.0 { next } else { best })
+        .map(|(_, slot, node)| (slot, node))
 }
 
 fn take(free: &mut BTreeMap<Slot, BTreeMap<NodeId, u32>>, slot: &Slot, node: &NodeId) {
@@ -183,60 +226,4 @@ fn take(free: &mut BTreeMap<Slot, BTreeMap<NodeId, u32>>, slot: &Slot, node: &No
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ids::Incarnation;
-
-    fn offer(node: &str, employees: &[(&str, u32)], checks: u32) -> Offer {
-        Offer {
-            place: Place { node: node.parse().unwrap(), incarnation: Incarnation(1) },
-            employees: employees.iter().map(|(id, n)| (id.parse().unwrap(), *n)).collect(),
-            checks,
-        }
-    }
-
-    fn employee(id: &str) -> Want {
-        Want::Employee(vec![id.parse().unwrap()])
-    }
-
-    fn granted(board: &mut Board<u32>) -> Vec<(u32, String)> {
-        board.grant().into_iter().map(|grant| (grant.key, grant.place.node.to_string())).collect()
-    }
-
-    #[test]
-    fn first_come_first_served_least_loaded_first() {
-        let mut board = Board::default();
-        board.offer(offer("a", &[("back", 1)], 0));
-        board.offer(offer("b", &[("back", 2)], 0));
-        for key in 1..=5 {
-            board.want(key, employee("back"));
-        }
-        assert_eq!(granted(&mut board), [(1, "b".into()), (2, "a".into()), (3, "b".into())]);
-        board.free(&2);
-        assert_eq!(granted(&mut board), [(4, "a".into())]);
-        board.withdraw(&5);
-        board.free(&1);
-        assert_eq!(granted(&mut board), []);
-    }
-
-    #[test]
-    fn a_want_that_nobody_serves_holds_up_nobody() {
-        let mut board = Board::default();
-        board.offer(offer("a", &[("back", 1)], 1));
-        board.want(1, employee("front"));
-        board.want(2, employee("back"));
-        board.want(3, Want::Check);
-        assert_eq!(granted(&mut board), [(2, "a".into()), (3, "a".into())]);
-    }
-
-    #[test]
-    fn what_was_adopted_takes_its_slot() {
-        let mut board = Board::default();
-        board.offer(offer("a", &[("back", 1)], 0));
-        board.occupy(9, "a".parse().unwrap(), Slot::Employee("back".parse().unwrap()));
-        board.want(1, employee("back"));
-        assert_eq!(granted(&mut board), []);
-        board.forget(|key| *key == 9);
-        assert_eq!(granted(&mut board), [(1, "a".into())]);
-    }
-}
+mod tests;

@@ -33,7 +33,7 @@ use crate::{
     recover,
     room::{self, Room},
 };
-use children::Children;
+use children::{Children, Desk};
 pub use handle::{Config, NodeHandle, start};
 
 /// Packs that are on their way at once.
@@ -97,8 +97,17 @@ pub(crate) struct Arguments {
 /// An employee whose agents can run here.
 struct Hosted {
     exec: team::Exec,
+    instances: u32,
+    /// Of each instance.
     slots: u32,
     keep_ignored: bool,
+}
+
+impl Hosted {
+    /// Attempts at once of all instances.
+    fn all_slots(&self) -> u32 {
+        self.instances.saturating_mul(self.slots)
+    }
 }
 
 /// What the actors below the node are made of.
@@ -118,7 +127,7 @@ pub(crate) struct State {
     world: Arc<World>,
     children: Children,
     /// Attempts under way, each with who has it; nobody: it is being taken in.
-    live: BTreeMap<AttemptKey, Option<children::Desk>>,
+    live: BTreeMap<AttemptKey, Option<Desk>>,
     /// Ends that are not acknowledged; whether they can be told as they are.
     ended: BTreeMap<AttemptKey, bool>,
     settled: VecDeque<AttemptKey>,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ensemble_core::{
     ids::{NodeId, RunId, Seq},
     link::AttemptKey,
-    placement::Slot,
+    placement::{Slot, SlotKey, SlotUse},
     run::{
         Duty, State,
         fact::{CheckOf, Place},
@@ -14,10 +14,7 @@ use ensemble_core::{
     },
 };
 
-use crate::{
-    link::LinkHandle,
-    workforce::{SlotKey, SlotUse},
-};
+use crate::link::LinkHandle;
 
 /// An attempt or a check that a node of this session has, or will have.
 #[derive(Clone, Debug)]

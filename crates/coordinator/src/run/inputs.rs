@@ -5,7 +5,7 @@ use ensemble_core::{
     ids::Seq,
     link::AttemptKey,
     message::{Ended, How, ToCoordinator, ToNode},
-    placement::{Grant, Slot},
+    placement::{Grant, Slot, SlotUse},
     run::{
         Duty, Fact, Refusal, State,
         fact::{AttemptRef, CheckOf, CheckRef, Dispatch, LossCause},
@@ -15,18 +15,14 @@ use ensemble_core::{
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{Msg, Shell, desk::Live, settle};
-use crate::{
-    Error,
-    link::LinkHandle,
-    workforce::{self, SlotKey, SlotUse},
-};
+use crate::{Error, link::LinkHandle, workforce};
 
 /// Something that may become a fact.
 pub enum Input {
     /// A fact as it stands.
     Fact(Box<Fact>, After),
     /// A slot: what is dispatched into it depends on the state at that moment.
-    Grant(Box<Grant<SlotKey>>, LinkHandle),
+    Grant(Box<Grant>, LinkHandle),
 }
 
 /// What follows once a fact is durable, or refused.
@@ -38,7 +34,7 @@ pub enum After {
     /// The node may forget the end of an attempt. The permit frees a place on its link.
     Receipt(LinkHandle, AttemptKey, Option<OwnedSemaphorePermit>),
     /// The slot is taken, or free again.
-    Slot(Box<Grant<SlotKey>>, LinkHandle),
+    Slot(Box<Grant>, LinkHandle),
 }
 
 impl Input {
@@ -54,7 +50,7 @@ impl Input {
 }
 
 /// The fact that puts a granted slot to use.
-fn dispatch(state: &State, grant: &Grant<SlotKey>) -> Option<Fact> {
+fn dispatch(state: &State, grant: &Grant) -> Option<Fact> {
     let place = grant.place.clone();
     match (&grant.key.what, &grant.slot) {
         (SlotUse::Attempt(task, attempt), Slot::Employee(employee)) => {
@@ -143,11 +139,11 @@ impl Shell {
         }
     }
 
-    fn take_slot(&mut self, grant: Grant<SlotKey>, link: LinkHandle, outcome: Result<Seq, Refusal>) {
+    fn take_slot(&mut self, grant: Grant, link: LinkHandle, outcome: Result<Seq, Refusal>) {
         let Ok(token) = outcome else {
             self.workforce.tell(workforce::Msg::Freed(grant.key.clone()));
-            if let Some((_, want)) = settle::wanted(&self.core, &grant.key) {
-                self.workforce.tell(workforce::Msg::Wanted(grant.key, want, self.me.clone()));
+            if let Some(want) = settle::wanted(&self.core, &grant.key) {
+                self.workforce.tell(workforce::Msg::Wanted(vec![want], self.me.clone()));
             }
             return;
         };

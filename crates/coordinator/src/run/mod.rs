@@ -34,7 +34,7 @@ use crate::{
     Error, clock,
     link::LinkHandle,
     repository::{Merged, RepositoryHandle},
-    workforce::{SlotKey, WorkforceHandle},
+    workforce::WorkforceHandle,
 };
 use inputs::{After, Input};
 
@@ -60,7 +60,7 @@ pub enum Msg {
     /// A node has attached.
     LinkUp(LinkHandle),
     /// A slot was granted.
-    Granted(Grant<SlotKey>, LinkHandle),
+    Granted(Grant, LinkHandle),
     /// The blobs of a brief were read.
     Briefed(LinkHandle, AttemptKey, TaskIx, BTreeMap<BlobId, String>),
     /// A merge has ended.
@@ -124,7 +124,7 @@ impl RunHandle {
     }
 
     /// A slot was granted.
-    pub fn granted(&self, grant: Grant<SlotKey>, link: LinkHandle) {
+    pub fn granted(&self, grant: Grant, link: LinkHandle) {
         self.tell(Msg::Granted(grant, link));
     }
 

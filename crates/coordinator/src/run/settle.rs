@@ -1,10 +1,12 @@
 //! Acting on duties: those that appear are begun, those that vanish are abandoned. Doing one twice is
 //! harmless, so nothing here needs to know what was done before a crash.
 
+use std::collections::BTreeSet;
+
 use ensemble_core::{
     ids::Seq,
     message::{Inventory, ToNode},
-    placement::Want,
+    placement::{Slot, SlotKey, SlotUse, Want},
     run::{Changes, Duty, State, fact::LossCause},
 };
 
@@ -13,10 +15,7 @@ use super::{
     desk::{Live, Named, named},
     inputs::lost,
 };
-use crate::{
-    link::LinkHandle,
-    workforce::{self, SlotKey, SlotUse},
-};
+use crate::{link::LinkHandle, workforce};
 
 /// What `key` is wanted for, while it is.
 pub fn wanted(state: &State, key: &SlotKey) -> Option<(SlotKey, Want)> {
@@ -25,17 +24,20 @@ pub fn wanted(state: &State, key: &SlotKey) -> Option<(SlotKey, Want)> {
 }
 
 fn want(state: &State, duty: &Duty) -> Option<(SlotKey, Want)> {
-    let (what, want) = match duty {
-        Duty::Grant { task, attempt } => {
-            let employees = state.eligible(state.task(*task)).map(|member| member.employee.clone()).collect();
-            (SlotUse::Attempt(*task, *attempt), Want::Employee(employees))
+    let want = match duty {
+        Duty::Grant { task, .. } => {
+            let task = state.task(*task);
+            let slots = state.eligible(task).map(|member| Slot::Employee(member.employee.clone())).collect();
+            Want { priority: task.spec.priority, slots }
         }
-        Duty::GrantCheck { of, command, attempt } => {
-            (SlotUse::Check(of.clone(), *command, *attempt), Want::Check)
+        Duty::GrantCheck { of, .. } => {
+            let task = of.task.as_ref().and_then(|id| state.find(id));
+            let priority = task.map(|(_, task)| task.spec.priority).unwrap_or_default();
+            Want { priority, slots: BTreeSet::from([Slot::Check]) }
         }
         _ => return None,
     };
-    Some((SlotKey { run: state.run, what }, want))
+    Some((slot_key(state, duty)?, want))
 }
 
 fn slot_key(state: &State, duty: &Duty) -> Option<SlotKey> {
@@ -68,6 +70,11 @@ impl Shell {
                 self.abandon(token);
             }
         }
+        // All at once: which goes first is chosen among them.
+        let wants: Vec<_> = changes.appeared.iter().filter_map(|duty| want(&self.core, duty)).collect();
+        if !wants.is_empty() {
+            self.workforce.tell(workforce::Msg::Wanted(wants, self.me.clone()));
+        }
         for duty in changes.appeared {
             self.begin(&duty);
         }
@@ -83,11 +90,8 @@ impl Shell {
 
     fn begin(&mut self, duty: &Duty) {
         match duty {
-            Duty::Grant { .. } | Duty::GrantCheck { .. } => {
-                if let Some((key, want)) = want(&self.core, duty) {
-                    self.workforce.tell(workforce::Msg::Wanted(key, want, self.me.clone()));
-                }
-            }
+            // Wanted with the others that appeared.
+            Duty::Grant { .. } | Duty::GrantCheck { .. } => {}
             Duty::Attempt { token, .. } | Duty::Check { token, .. } => {
                 // What this session did not dispatch is known to its node, or lost: the inventory tells.
                 if self.desk.live.contains_key(token) {

@@ -71,6 +71,9 @@ pub struct TaskSpec {
     /// Attempts that may fail by what the agent did; 3 when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
+    /// Which tasks it goes before and after when they want the same slot.
+    #[serde(default, skip_serializing_if = "Priority::is_default")]
+    pub priority: Priority,
     /// What happens to changes in the worktree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<WorktreeMode>,
@@ -101,6 +104,7 @@ impl TaskSpec {
             checks: Vec::new(),
             timeout_ms: None,
             max_attempts: None,
+            priority: Priority::default(),
             worktree: None,
             exclusive: Vec::new(),
             provides: BTreeMap::new(),
@@ -113,6 +117,26 @@ impl TaskSpec {
     pub fn label(&self) -> &str {
         let text = self.title.as_deref().unwrap_or_else(|| self.description.head());
         crate::text::clip(text.lines().next().unwrap_or_default().trim(), 72)
+    }
+}
+
+/// Which tasks go first when they want the same slot (S33).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Priority {
+    /// Before all others.
+    P1,
+    /// Before what nothing is said about.
+    P2,
+    /// Where nothing is said.
+    #[default]
+    P3,
+    /// When nothing else wants the slot.
+    P4,
+}
+
+impl Priority {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Plan, Staff, TASK_LIMIT, TaskSpec, WorktreeMode,
+    Plan, Priority, Staff, TASK_LIMIT, TaskSpec, WorktreeMode,
     check::{Field, examine},
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 
 const PLAN_KEYS: [&str; 3] = ["project_scope", "conventions", "sub_tasks"];
 
-const TASK_KEYS: [&str; 15] = [
+const TASK_KEYS: [&str; 16] = [
     "id",
     "title",
     "description",
@@ -28,6 +28,7 @@ const TASK_KEYS: [&str; 15] = [
     "checks",
     "timeout",
     "max_attempts",
+    "priority",
     "worktree",
     "exclusive",
     "provides",
@@ -36,6 +37,9 @@ const TASK_KEYS: [&str; 15] = [
 
 const WORKTREES: &Choice<WorktreeMode> =
     &[("write", WorktreeMode::Write), ("read", WorktreeMode::Read), ("none", WorktreeMode::None)];
+
+const PRIORITIES: &Choice<Priority> =
+    &[("P1", Priority::P1), ("P2", Priority::P2), ("P3", Priority::P3), ("P4", Priority::P4)];
 
 /// Most attempts that a file may ask for.
 pub(crate) const ATTEMPTS_LIMIT: u64 = 100;
@@ -177,6 +181,8 @@ impl<'s> TaskReader<'_, 's> {
         task.checks = self.list("checks", |one, f| one.word(f));
         task.timeout_ms = spot.get("timeout").and_then(|time| time.duration(self.findings));
         task.max_attempts = spot.get("max_attempts").and_then(|number| attempts(&number, self.findings));
+        let priority = spot.get("priority").and_then(|word| word.choice(PRIORITIES, self.findings));
+        task.priority = priority.unwrap_or_default();
         task.worktree = spot.get("worktree").and_then(|mode| mode.choice(WORKTREES, self.findings));
         task.exclusive = self.list("exclusive", name);
         task.provides = spot.get("provides").map(|all| provided(&all, self.findings)).unwrap_or_default();

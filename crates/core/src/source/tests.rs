@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A Markdown definition for the cases with `use:`; other names can't be read.
-const FRONT: &str = "---\nname: Front end\ndescription: Builds pages\ntools: Read, Write\nmodel: sonnet\nensemble:\n  type: frontend_developer\n  slots: 2\n---\n\nYou build pages.\n";
+const FRONT: &str = "---\nname: Front end\ndescription: Builds pages\ntools: Read, Write\nmodel: sonnet\nensemble:\n  type: frontend_developer\n  instances: 1\n  slots: 2\n---\n\nYou build pages.\n";
 
 fn include(path: &str) -> Result<String, String> {
     match path {
@@ -102,7 +102,7 @@ fn texts_of_any_kind_are_answered_as_written_down() {
 
 #[test]
 fn a_team_file_gives_what_it_says() {
-    let text = "name: shop\nprompt: Lead.\ndefaults: {backend: {kind: exec, command: [sh, \"${TEAM_DIR}/all.sh\"]}, timeout: 5m, slots: 4}\n\
+    let text = "name: shop\nprompt: Lead.\ndefaults: {backend: {kind: exec, command: [sh, \"${TEAM_DIR}/all.sh\"]}, timeout: 5m, instances: 3, slots: 4}\n\
                 employees:\n- {id: back, description: d, backend: {kind: exec, command: [\"${TEAM_DIR}/b\", \"${HOME}\", 5], env: {T: \"${TEAM_DIR}\"}}}\n\
                 - {use: front.md, timeout: 1h}\n";
     let (team, _) = read_team("team.yaml", text).unwrap();
@@ -110,6 +110,7 @@ fn a_team_file_gives_what_it_says() {
     let Some(team::Backend::Exec(exec)) = &back.backend else { panic!("a command") };
     assert_eq!(exec.command, ["/srv/team/b", "${HOME}", "5"]);
     assert_eq!(exec.env["T"], "/srv/team");
+    assert_eq!((back.instances, front.instances), (3, 1));
     assert_eq!((back.agent_type.as_str(), back.slots, back.timeout_ms), ("back", 4, 300_000));
     let Some(team::Backend::Exec(shared)) = &front.backend else { panic!("the default command") };
     assert_eq!(shared.command, ["sh", "/srv/team/all.sh"]);
@@ -121,11 +122,12 @@ fn a_team_file_gives_what_it_says() {
 
 #[test]
 fn a_plan_file_gives_what_it_says() {
-    let text = "sub_tasks:\n- id: 01\n  description: |\n    one\n    two\n  timeout: 90s\n  dependencies:\n  provides: {spec: {a: [1, true]}}\n  worktree: read\n  agent_type: \"\"\n";
+    let text = "sub_tasks:\n- id: 01\n  description: |\n    one\n    two\n  timeout: 90s\n  dependencies:\n  provides: {spec: {a: [1, true]}}\n  worktree: read\n  priority: P1\n  agent_type: \"\"\n";
     let (plan, _) = read_plan("plan.yaml", text).unwrap();
     let task = &plan.sub_tasks[0];
     assert_eq!((task.id.as_str(), task.description.head()), ("01", "one\ntwo\n"));
     assert_eq!((task.timeout_ms, task.worktree), (Some(90_000), Some(plan::WorktreeMode::Read)));
+    assert_eq!(task.priority, plan::Priority::P1);
     assert_eq!((&task.agent_type, task.dependencies.len()), (&None, 0));
     assert_eq!(task.provides["spec"], r#"{"a":[1,true]}"#);
 }

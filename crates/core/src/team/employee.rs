@@ -11,16 +11,17 @@ use crate::{
 };
 
 /// What a Markdown file carries under `ensemble:`.
-pub(super) const OWN_KEYS: [&str; 7] =
-    ["id", "type", "backend", "slots", "timeout", "max_attempts", "keep_ignored"];
+pub(super) const OWN_KEYS: [&str; 8] =
+    ["id", "type", "backend", "instances", "slots", "timeout", "max_attempts", "keep_ignored"];
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "id",
     "name",
     "description",
     "type",
     "prompt",
     "backend",
+    "instances",
     "slots",
     "timeout",
     "max_attempts",
@@ -28,10 +29,10 @@ const KEYS: [&str; 11] = [
     "use",
 ];
 
-const DEFAULT_KEYS: [&str; 5] = ["backend", "slots", "timeout", "max_attempts", "keep_ignored"];
+const DEFAULT_KEYS: [&str; 6] = ["backend", "instances", "slots", "timeout", "max_attempts", "keep_ignored"];
 
-/// Most attempts at once per instance: more than one machine carries.
-const SLOTS_LIMIT: u64 = 1000;
+/// Most instances, and most attempts at once of each: more than one machine carries.
+const POOL_LIMIT: u64 = 1000;
 
 /// Longest prompt in bytes: what a brief holds.
 pub(super) const PROMPT_LIMIT: usize = 256 * 1024;
@@ -48,6 +49,7 @@ pub(super) struct Layer {
     pub agent_type: Option<String>,
     pub prompt: Option<String>,
     pub backend: Option<Backend>,
+    pub instances: Option<u32>,
     pub slots: Option<u32>,
     pub timeout_ms: Option<u64>,
     pub max_attempts: Option<u32>,
@@ -60,7 +62,11 @@ impl Layer {
         if !spot.mapping(known, findings) {
             return Self::default();
         }
-        let slots = spot.get("slots").and_then(|number| number.integer(1, SLOTS_LIMIT, findings));
+        let mut count = |key| {
+            let number = spot.get(key).and_then(|number| number.integer(1, POOL_LIMIT, findings));
+            number.and_then(|number| u32::try_from(number).ok())
+        };
+        let (instances, slots) = (count("instances"), count("slots"));
         Self {
             id: spot.get("id").and_then(|id| id.word(findings)),
             name: spot.get("name").and_then(|text| text.some_text(findings)),
@@ -68,7 +74,8 @@ impl Layer {
             agent_type: spot.get("type").and_then(|text| text.some_text(findings)),
             prompt: spot.get("prompt").and_then(|text| prompt(&text, findings)),
             backend: spot.get("backend").and_then(|one| super::backend::read(&one, dir, findings)),
-            slots: slots.and_then(|number| u32::try_from(number).ok()),
+            instances,
+            slots,
             timeout_ms: spot.get("timeout").and_then(|time| time.duration(findings)),
             max_attempts: spot.get("max_attempts").and_then(|number| plan::attempts(&number, findings)),
             keep_ignored: spot.get("keep_ignored").and_then(|word| word.boolean(findings)),
@@ -89,6 +96,7 @@ impl Layer {
             agent_type: self.agent_type.or(base.agent_type),
             prompt: self.prompt.or(base.prompt),
             backend: self.backend.or(base.backend),
+            instances: self.instances.or(base.instances),
             slots: self.slots.or(base.slots),
             timeout_ms: self.timeout_ms.or(base.timeout_ms),
             max_attempts: self.max_attempts.or(base.max_attempts),
@@ -142,6 +150,7 @@ pub(super) fn read(
         agent_type: layer.agent_type.unwrap_or_else(|| id.to_string()),
         prompt: layer.prompt.unwrap_or_default(),
         backend: layer.backend.or_else(|| defaults.backend.clone()),
+        instances: layer.instances.or(defaults.instances).unwrap_or(1),
         slots: layer.slots.or(defaults.slots).unwrap_or(1),
         timeout_ms: layer.timeout_ms.or(defaults.timeout_ms).unwrap_or(DEFAULT_TIMEOUT_MS),
         max_attempts: layer.max_attempts.or(defaults.max_attempts),

@@ -86,6 +86,8 @@ pub struct Employee {
     pub prompt: String,
     /// How its agent runs; the defaults' when left out.
     pub backend: Option<Backend>,
+    /// How many instances of it a node runs.
+    pub instances: u32,
     /// Attempts at once per instance.
     pub slots: u32,
     /// Longest time of one attempt in milliseconds.

@@ -7,7 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ensemble_core::ids::{EmployeeId, Incarnation};
+use ensemble_core::{
+    ids::{EmployeeId, Incarnation},
+    link::AttemptKey,
+    message::What,
+};
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 
 use super::{Msg, State};
@@ -24,10 +28,21 @@ use crate::{
 /// Who may have an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Desk {
-    /// An employee.
-    Employee(EmployeeId),
+    /// An instance of an employee, counted from 1.
+    Employee(EmployeeId, u32),
     /// The slots for checks.
     Checks,
+}
+
+impl Desk {
+    /// Whether an attempt of this kind may be done here.
+    fn does(&self, what: &What) -> bool {
+        match (self, what) {
+            (Self::Employee(id, _), What::Work(work)) => *id == work.employee,
+            (Self::Checks, What::Check { .. }) => true,
+            _ => false,
+        }
+    }
 }
 
 /// An actor below the node.
@@ -69,7 +84,7 @@ impl Children {
         });
         let offer = Offer {
             node: home.id().clone(),
-            employees: parts.employees.iter().map(|(id, one)| (id.clone(), one.slots)).collect(),
+            employees: parts.employees.iter().map(|(id, one)| (id.clone(), one.all_slots())).collect(),
             check_slots: parts.check_slots,
         };
         let mut desks = BTreeMap::new();
@@ -100,13 +115,23 @@ impl Children {
         self.link(link::Msg::Offer(offer, closed.unwrap_or_default()));
     }
 
-    /// Why nobody sits at this desk, if so.
-    pub(super) fn absent(&self, desk: &Desk) -> Option<String> {
-        match (self.desks.get(desk), desk) {
-            (Some((_, Some(_))), _) => None,
-            (Some((_, None)), _) => Some("it is being started again".to_owned()),
-            (None, Desk::Employee(id)) => Some(format!("{id} can't run on this node")),
-            (None, Desk::Checks) => Some("this node runs no checks".to_owned()),
+    /// Who takes this: of the instances that are there, the one that has least to do.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn desk_for(
+        &self,
+        what: &What,
+        live: &BTreeMap<AttemptKey, Option<Desk>>,
+    ) -> Result<Desk, String> {
+        let able = || self.desks.iter().filter(|(desk, _)| desk.does(what));
+        let present = able().filter(|(_, (_, actor))| actor.is_some()).map(|(desk, _)| desk);
+        let busy = |desk: &Desk| live.values().filter(|at| at.as_ref() == Some(desk)).count();
+        match (present.min_by_key(|desk| busy(desk)), what) {
+            (Some(desk), _) => Ok(desk.clone()),
+            (None, _) if able().next().is_some() => Err("it is being started again".to_owned()),
+            (None, What::Work(work)) => Err(format!("{} can't run on this node", work.employee)),
+            (None, What::Check { .. }) => Err("this node runs no checks".to_owned()),
         }
     }
 
@@ -149,13 +174,15 @@ impl Children {
     }
 }
 
-/// The desks of a node: one instance of each employee, and the slots for checks.
+/// The desks of a node: the instances of each employee, and the slots for checks.
 fn staff(
     employees: BTreeMap<EmployeeId, super::Hosted>,
     check_slots: u32,
 ) -> impl Iterator<Item = (Desk, Performer, u32)> {
-    let employees = employees.into_iter().map(|(id, super::Hosted { exec, slots, keep_ignored })| {
-        (Desk::Employee(id), Performer::Employee { exec, keep_ignored }, slots)
+    let employees = employees.into_iter().flat_map(|(id, hosted)| {
+        let super::Hosted { exec, instances, slots, keep_ignored } = hosted;
+        let performer = Performer::Employee { exec, keep_ignored };
+        (1..=instances).map(move |number| (Desk::Employee(id.clone(), number), performer.clone(), slots))
     });
     employees.chain((check_slots > 0).then_some((Desk::Checks, Performer::Check, check_slots)))
 }

@@ -57,7 +57,7 @@ pub async fn start(config: Config) -> Result<NodeHandle, Error> {
     let home = Arc::new(home);
     let (id, held) = (home.id().clone(), Arc::downgrade(&home));
     let employees = able(&team);
-    let slots = employees.values().map(|one| one.slots).fold(check_slots, u32::saturating_add);
+    let slots = employees.values().map(Hosted::all_slots).fold(check_slots, u32::saturating_add);
     let arguments = blocking(move || {
         let pool = Pool::open(home.own().idle(), slots as usize, home.own().lock())?;
         take_over(home, Parts { dial, keeper, ttl: link_ttl, employees, check_slots, pool })
@@ -75,8 +75,8 @@ pub async fn start(config: Config) -> Result<NodeHandle, Error> {
 fn able(team: &Team) -> BTreeMap<EmployeeId, Hosted> {
     let able = team.employees.iter().filter_map(|one| match &one.backend {
         Some(Backend::Exec(exec)) if !exec.command.is_empty() => {
-            let (exec, slots, keep_ignored) = (exec.clone(), one.slots, one.keep_ignored);
-            Some((one.id.clone(), Hosted { exec, slots, keep_ignored }))
+            let (instances, slots, keep_ignored) = (one.instances, one.slots, one.keep_ignored);
+            Some((one.id.clone(), Hosted { exec: exec.clone(), instances, slots, keep_ignored }))
         }
         _ => None,
     });

@@ -6,10 +6,10 @@ use std::time::Duration;
 use ensemble_core::{
     ids::{Epoch, RunId},
     link::AttemptKey,
-    message::{Assign, Inventory, ToCoordinator, ToNode, What},
+    message::{Assign, Inventory, ToCoordinator, ToNode},
 };
 
-use super::{Msg, State, children::Desk};
+use super::{Msg, State};
 use crate::{Error, clock, employee, folder::Stored, recover};
 
 /// Between two tries to note an epoch on a disk that refuses.
@@ -91,20 +91,17 @@ impl State {
         if self.live.contains_key(&key) || self.ended.contains_key(&key) || self.settled.contains(&key) {
             return;
         }
-        let desk = match &assign.what {
-            What::Work(work) => Desk::Employee(work.employee.clone()),
-            What::Check { .. } => Desk::Checks,
-        };
-        let refusal = match self.closed() {
-            Some(why) => Some(why),
+        let desk = match self.closed() {
+            Some(why) => Err(why),
             None => match self.admit(key.run, assign.epoch).await {
-                Ok(()) => self.children.absent(&desk),
-                Err(unfit) => Some(unfit.to_string()),
+                Ok(()) => self.children.desk_for(&assign.what, &self.live),
+                Err(unfit) => Err(unfit.to_string()),
             },
         };
-        if let Some(reason) = refusal {
-            return self.say(ToCoordinator::Refused { key, reason });
-        }
+        let desk = match desk {
+            Ok(desk) => desk,
+            Err(reason) => return self.say(ToCoordinator::Refused { key, reason }),
+        };
         let folder = self.home.own().folder(&key);
         let stored = Stored { began_ms: clock::wall_ms(), assign };
         self.live.insert(key, Some(desk.clone()));

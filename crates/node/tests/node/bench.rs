@@ -196,6 +196,7 @@ fn team(script: &str, data: &Path) -> Team {
         agent_type: id.to_owned(),
         prompt: String::new(),
         backend: Some(backend),
+        instances: 1,
         slots: 2,
         timeout_ms: 60_000,
         max_attempts: None,
