@@ -3,6 +3,7 @@
 
 mod chunks;
 mod convert;
+pub mod door;
 mod frame;
 mod report;
 mod status;
