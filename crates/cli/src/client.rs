@@ -13,6 +13,7 @@ use ensemble_core::{
 };
 use ensemble_proto::{
     CHUNK, Chunks, MESSAGE_LIMIT,
+    door::{Way, open},
     v1::{
         Event, FetchRequest, KnownRequest, PushChunk, PushHeader, Ref, RetryRequest, StopRequest,
         SubmitRequest, WatchRequest, coordinator_client::CoordinatorClient,
@@ -22,10 +23,7 @@ use ensemble_proto::{
 use hyper_util::rt::TokioIo;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{
-    Status, Streaming,
-    transport::{Channel, Endpoint},
-};
+use tonic::{Status, Streaming, transport::Endpoint};
 
 use crate::error::{Error, Said};
 
@@ -41,14 +39,14 @@ const CHUNKS: usize = 4;
 /// A client of a coordinator.
 #[derive(Clone, Debug)]
 pub struct Client {
-    channel: Channel,
+    way: Way,
 }
 
 impl Client {
-    /// A client over `channel`.
+    /// A client over this connection.
     #[must_use]
-    pub fn new(channel: Channel) -> Self {
-        Self { channel }
+    pub fn new(way: Way) -> Self {
+        Self { way }
     }
 
     /// A client of the process that listens at a Unix socket.
@@ -63,17 +61,19 @@ impl Client {
         });
         let endpoint = Endpoint::from_static("http://owner").connect_timeout(PATIENCE);
         let channel = endpoint.connect_with_connector(connect).await;
-        channel.map(Self::new).map_err(|_| Error::Unreachable { socket: socket.to_owned() })
+        channel
+            .map(|channel| Self::new(open(channel)))
+            .map_err(|_| Error::Unreachable { socket: socket.to_owned() })
     }
 
-    fn coordinator(&self) -> CoordinatorClient<Channel> {
-        CoordinatorClient::new(self.channel.clone())
+    fn coordinator(&self) -> CoordinatorClient<Way> {
+        CoordinatorClient::new(self.way.clone())
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT)
     }
 
-    fn repository(&self) -> RepositoryClient<Channel> {
-        RepositoryClient::new(self.channel.clone()).max_decoding_message_size(4 * CHUNK)
+    fn repository(&self) -> RepositoryClient<Way> {
+        RepositoryClient::new(self.way.clone()).max_decoding_message_size(4 * CHUNK)
     }
 
     /// Hands in a run. Repeating it returns the same run.

@@ -19,6 +19,7 @@ use ensemble_core::{
 use ensemble_directory::{Local, Owner};
 use ensemble_journal::Journal;
 use ensemble_node::{Dial, Home, KeeperCommand, NodeHandle};
+use ensemble_proto::door::{Way, open};
 use hyper_util::rt::TokioIo;
 use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
 use tokio::{io::DuplexStream, net::UnixListener, sync::mpsc, task::JoinHandle};
@@ -28,7 +29,7 @@ use tokio_stream::{
 };
 use tonic::{
     service::Routes,
-    transport::{Channel, Endpoint, Server},
+    transport::{Endpoint, Server},
 };
 
 use crate::{
@@ -190,7 +191,10 @@ async fn start_node(
         check_slots: CHECK_SLOTS,
         keeper,
         link_ttl: LINK_TTL,
-        dial: Dial::new(move || Box::pin(dial(pipes.clone()))),
+        dial: Dial::new(move || {
+            let dialling = dial(pipes.clone());
+            Box::pin(async { Ok(dialling.await?) })
+        }),
     };
     Ok(ensemble_node::start(config).await?)
 }
@@ -198,7 +202,7 @@ async fn start_node(
 /// A connection to the coordinator in this process: one end here, the other handed to the server.
 fn dial(
     pipes: mpsc::Sender<DuplexStream>,
-) -> impl Future<Output = Result<Channel, tonic::transport::Error>> + Send + 'static {
+) -> impl Future<Output = Result<Way, tonic::transport::Error>> + Send + 'static {
     let connect = tower::service_fn(move |_| {
         let pipes = pipes.clone();
         async move {
@@ -208,7 +212,7 @@ fn dial(
             Ok::<_, io::Error>(TokioIo::new(ours))
         }
     });
-    async move { Endpoint::from_static("http://embedded").connect_with_connector(connect).await }
+    async move { Ok(open(Endpoint::from_static("http://embedded").connect_with_connector(connect).await?)) }
 }
 
 fn serve<S, I, E>(routes: Routes, incoming: S) -> JoinHandle<()>

@@ -26,7 +26,7 @@ pub use error::Error;
 pub use home::Home;
 pub use node::{Config, NodeHandle, start};
 pub use prune::{Pruned, prune};
-pub use transfer::{Dial, Dialling};
+pub use transfer::{Dial, Dialling, Unreached};
 
 /// The fault points of this crate. Each stands before its effect under this name, and after it
 /// under this name with `.done` appended.

@@ -11,6 +11,7 @@ use ensemble_core::{
 };
 use ensemble_proto::{
     Advice, CHUNK, Chunks, advice,
+    door::Way,
     v1::{
         FetchRequest, KnownRequest, LogChunk, PushChunk, PushHeader, Ref,
         repository_client::RepositoryClient, workforce_client::WorkforceClient,
@@ -19,7 +20,7 @@ use ensemble_proto::{
 use ensemble_workspace::Repository;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Status, transport::Channel};
+use tonic::{Code, Status};
 
 /// Largest pack of an attempt, in bytes.
 const PACK_LIMIT: u64 = 1024 * 1024 * 1024;
@@ -31,7 +32,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PACK_PATIENCE: Duration = Duration::from_secs(30 * 60);
 
 /// A connection that is being made.
-pub type Dialling = Pin<Box<dyn Future<Output = Result<Channel, tonic::transport::Error>> + Send>>;
+pub type Dialling = Pin<Box<dyn Future<Output = Result<Way, Unreached>> + Send>>;
+
+/// Why there is no connection.
+pub type Unreached = Box<dyn std::error::Error + Send + Sync>;
 
 /// How connections to the coordinator are made; each call makes a new one.
 #[derive(Clone)]
@@ -44,7 +48,7 @@ impl Dial {
     }
 
     /// Makes one, within half a minute.
-    pub(crate) async fn connect(&self) -> Result<Channel, Trouble> {
+    pub(crate) async fn connect(&self) -> Result<Way, Trouble> {
         match tokio::time::timeout(PATIENCE, (self.0)()).await {
             Ok(Ok(channel)) => Ok(channel),
             Ok(Err(error)) => Err(Trouble::Passing(format!("can't reach the coordinator: {error}"))),
@@ -97,7 +101,7 @@ impl From<ensemble_workspace::Error> for Trouble {
     }
 }
 
-async fn client(dial: &Dial) -> Result<RepositoryClient<Channel>, Trouble> {
+async fn client(dial: &Dial) -> Result<RepositoryClient<Way>, Trouble> {
     Ok(RepositoryClient::new(dial.connect().await?).max_decoding_message_size(4 * CHUNK))
 }
 
@@ -141,7 +145,7 @@ pub(crate) async fn fetch(
 
 /// Which of `commits` the coordinator has.
 async fn known(
-    client: &mut RepositoryClient<Channel>,
+    client: &mut RepositoryClient<Way>,
     repository: &RepositoryId,
     commits: &[CommitId],
 ) -> Result<Vec<CommitId>, Trouble> {

@@ -17,7 +17,9 @@ use ensemble_core::{
 };
 use ensemble_node::Dial;
 use ensemble_proto::{
-    NodeFirst, attempt_key, node_first, v1,
+    NodeFirst, attempt_key,
+    door::open,
+    node_first, v1,
     v1::{
         repository_server::{Repository as RepositoryService, RepositoryServer},
         workforce_server::{Workforce, WorkforceServer},
@@ -106,7 +108,9 @@ impl Coordinator {
                     Ok::<_, std::io::Error>(TokioIo::new(near))
                 }
             });
-            Box::pin(async { Endpoint::from_static("http://memory").connect_with_connector(connect).await })
+            Box::pin(async {
+                Ok(open(Endpoint::from_static("http://memory").connect_with_connector(connect).await?))
+            })
         })
     }
 

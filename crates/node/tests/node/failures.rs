@@ -9,6 +9,7 @@ use ensemble_core::{
     run::fact::LossCause,
 };
 use ensemble_node::Dial;
+use ensemble_proto::door::open;
 use hyper_util::rt::TokioIo;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Endpoint;
@@ -206,7 +207,9 @@ pub fn node() -> ExitCode {
             let socket = socket.clone();
             async move { tokio::net::UnixStream::connect(socket).await.map(TokioIo::new) }
         });
-        Box::pin(async { Endpoint::from_static("http://socket").connect_with_connector(connect).await })
+        Box::pin(async {
+            Ok(open(Endpoint::from_static("http://socket").connect_with_connector(connect).await?))
+        })
     });
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
