@@ -18,7 +18,7 @@ use ensemble_core::{
 };
 use ensemble_directory::{Local, Owner};
 use ensemble_journal::Journal;
-use ensemble_node::{Dial, Home, KeeperCommand, NodeHandle};
+use ensemble_node::{Dial, Home, KeeperCommand, NodeHandle, one_coordinator};
 use ensemble_proto::door::{Way, open};
 use hyper_util::rt::TokioIo;
 use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
@@ -100,7 +100,7 @@ impl Embedded {
         let listener = listen(&socket)?;
         let config = ensemble_coordinator::Config {
             data: data.to_owned(),
-            id,
+            id: id.clone(),
             socket: socket.clone(),
             link_ttl: LINK_TTL,
             embedded: true,
@@ -113,7 +113,7 @@ impl Embedded {
         ];
         let client = Client::new(dial(pipes.clone()).await.map_err(Error::broken)?);
         let node = match team {
-            Some(team) => Some(start_node(data, team, pipes).await?),
+            Some(team) => Some(start_node(id, data, team, pipes).await?),
             None => None,
         };
         Ok(Self { client, coordinator: Coordinator(coordinator), node, servers, socket })
@@ -177,6 +177,7 @@ impl Embedded {
 }
 
 async fn start_node(
+    coordinator: CoordinatorId,
     data: &Path,
     team: &Team,
     pipes: mpsc::Sender<DuplexStream>,
@@ -185,16 +186,17 @@ async fn start_node(
         program: std::env::current_exe().doing_to("find", "our own binary")?,
         args: vec!["keeper".into()],
     };
+    let way = Dial::new(move || {
+        let dialling = dial(pipes.clone());
+        Box::pin(async { Ok(dialling.await?) })
+    });
     let config = ensemble_node::Config {
         home: Home::open_free(data)?,
         team: team.clone(),
         check_slots: CHECK_SLOTS,
         keeper,
         link_ttl: LINK_TTL,
-        dial: Dial::new(move || {
-            let dialling = dial(pipes.clone());
-            Box::pin(async { Ok(dialling.await?) })
-        }),
+        coordinators: one_coordinator(coordinator, way),
     };
     Ok(ensemble_node::start(config).await?)
 }

@@ -14,10 +14,11 @@ use std::sync::Arc;
 use ensemble_core::{message::How, run::fact::LossCause};
 
 use crate::{
-    Dial, Error, KeeperCommand,
+    Error, KeeperCommand,
     folder::{Folder, Stored},
     mirrors::Mirrors,
     outbox::OutboxHandle,
+    peers::Peers,
     pool::Pool,
     room::Room,
 };
@@ -28,7 +29,7 @@ pub(crate) use performance::Performer;
 /// What all attempts of a node share.
 #[derive(Clone)]
 pub(crate) struct World {
-    pub(crate) dial: Dial,
+    pub(crate) peers: Peers,
     pub(crate) mirrors: Mirrors,
     pub(crate) outbox: OutboxHandle,
     pub(crate) keeper: KeeperCommand,

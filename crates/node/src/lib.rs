@@ -12,6 +12,7 @@ mod link;
 mod mirrors;
 mod node;
 mod outbox;
+mod peers;
 mod pool;
 mod ports;
 mod prune;
@@ -25,6 +26,7 @@ pub use ensemble_agent::KeeperCommand;
 pub use error::Error;
 pub use home::Home;
 pub use node::{Config, NodeHandle, start};
+pub use peers::{Coordinators, one_coordinator};
 pub use prune::{Pruned, prune};
 pub use transfer::{Dial, Dialling, Unreached};
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use ensemble_core::{
-    ids::{Incarnation, NodeId},
+    ids::{CoordinatorId, Incarnation, NodeId},
     link::{AttemptKey, Config, Event, Frame, Link, Millis, Rejected, Side},
     message::{Ended, Hello, PROTOCOL, ToCoordinator, ToNode, Welcome},
 };
@@ -38,6 +38,7 @@ pub(crate) struct CoordinatorLink;
 pub(crate) struct Arguments {
     pub(crate) node: ActorRef<node::Msg>,
     pub(crate) outbox: OutboxHandle,
+    pub(crate) coordinator: CoordinatorId,
     pub(crate) dial: Dial,
     pub(crate) ttl: Duration,
     pub(crate) incarnation: Incarnation,
@@ -67,6 +68,8 @@ pub(crate) type Permit = Arc<OwnedSemaphorePermit>;
 pub(crate) enum Msg {
     /// Time to dial.
     Dial,
+    /// How the coordinator is reached from now on; nothing: it is gone, so a link that is down ends.
+    Reach(Option<Dial>),
     /// A connection on which both sides have introduced themselves.
     Attached(Box<Attached>),
     /// There was none to be had.
@@ -101,6 +104,8 @@ pub(crate) struct State {
     loading: usize,
     permits: Arc<Semaphore>,
     dialling: Option<AbortOnDropHandle<()>>,
+    /// Whether the coordinator is gone, as far as is known.
+    forsaken: bool,
     wake: Option<AbortOnDropHandle<()>>,
 }
 
@@ -128,6 +133,7 @@ impl Actor for CoordinatorLink {
             loading: 0,
             permits: Arc::new(Semaphore::new(PERMITS)),
             dialling: None,
+            forsaken: false,
             wake: None,
         })
     }
@@ -140,6 +146,7 @@ impl Actor for CoordinatorLink {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             Msg::Dial => state.dial(&myself),
+            Msg::Reach(dial) => state.reach(dial),
             Msg::Attached(attached) => state.attached(&myself, *attached),
             Msg::DialFailed(why) => state.dial_later(&myself, &why),
             Msg::Frame(number, frame, permit) => state.frame(&myself, number, *frame, &permit),
@@ -160,6 +167,9 @@ impl Actor for CoordinatorLink {
             }
         }
         state.settle(&myself);
+        if state.forsaken && state.connection.is_none() {
+            myself.stop(Some("its coordinator is gone".to_owned()));
+        }
         Ok(())
     }
 }
@@ -179,6 +189,13 @@ impl State {
             });
         });
         self.dialling = Some(AbortOnDropHandle::new(dialling));
+    }
+
+    fn reach(&mut self, dial: Option<Dial>) {
+        self.forsaken = dial.is_none();
+        if let Some(dial) = dial {
+            self.arguments.dial = dial;
+        }
     }
 
     fn dial_later(&mut self, myself: &ActorRef<Msg>, why: &str) {
@@ -205,7 +222,7 @@ impl State {
         }
         if fresh {
             self.reports.clear();
-            let _ = self.arguments.node.send_message(node::Msg::NewPeer);
+            let _ = self.arguments.node.send_message(node::Msg::NewPeer(self.arguments.coordinator.clone()));
         }
         self.number += 1;
         self.failures = 0;
@@ -221,7 +238,11 @@ impl State {
         }
         let received = self.machine.receive(frame, clock::boot_time());
         for word in received.bodies {
-            let _ = self.arguments.node.send_message(node::Msg::Heard(Box::new(word), permit.clone()));
+            let _ = self.arguments.node.send_message(node::Msg::Heard(
+                self.arguments.coordinator.clone(),
+                Box::new(word),
+                permit.clone(),
+            ));
         }
         if let Some(why @ (Rejected::Malformed | Rejected::NeverSent)) = received.rejected {
             self.hang_up(myself, &why.to_string());
@@ -271,7 +292,7 @@ impl State {
         }
         let up = self.connection.is_some();
         if std::mem::replace(&mut self.told, up) != up {
-            let _ = self.arguments.node.send_message(node::Msg::Link(up));
+            let _ = self.arguments.node.send_message(node::Msg::Link(self.arguments.coordinator.clone(), up));
         }
         self.wake = self.machine.next_wake(now).map(|wake| {
             let pause = Duration::from_millis(wake.0.saturating_sub(now.0).max(1));

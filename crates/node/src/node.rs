@@ -4,6 +4,7 @@
 
 mod children;
 mod handle;
+mod links;
 mod words;
 
 use std::{
@@ -13,7 +14,7 @@ use std::{
 };
 
 use ensemble_core::{
-    ids::{EmployeeId, Epoch, Incarnation, RunId},
+    ids::{CoordinatorId, EmployeeId, Epoch, Incarnation, RunId},
     link::AttemptKey,
     message::{ToCoordinator, ToNode},
     run::fact::LossCause,
@@ -29,6 +30,7 @@ use crate::{
     folder::{Folder, Stored},
     link::{self, Permit},
     mirrors::Mirrors,
+    peers::Coordinators,
     pool::Pool,
     recover,
     room::{self, Room},
@@ -50,11 +52,13 @@ pub(crate) struct Node;
 /// comes from its own attempts, once each.
 pub(crate) enum Msg {
     /// The coordinator said something.
-    Heard(Box<ToNode>, Permit),
-    /// Another start of the coordinator is at the other end: it owns nothing until it claims it.
-    NewPeer,
-    /// There is a connection, or none.
-    Link(bool),
+    Heard(CoordinatorId, Box<ToNode>, Permit),
+    /// Another start of a coordinator is at the other end: it owns nothing until it claims it.
+    NewPeer(CoordinatorId),
+    /// There is a connection to a coordinator, or none.
+    Link(CoordinatorId, bool),
+    /// These coordinators are there now.
+    Peers(BTreeMap<CoordinatorId, Dial>),
     /// An agent is about to run.
     Started(AttemptKey),
     /// An assignment was not taken.
@@ -72,7 +76,7 @@ pub(crate) enum Msg {
     /// Why there is no room for another attempt, or that there is again.
     Room(Option<String>),
     /// A claim whose epoch could not be noted is due again.
-    Reclaim(RunId, Epoch),
+    Reclaim(CoordinatorId, RunId, Epoch),
     /// End all attempts; answered when they are over and told, or there is nobody to tell.
     Drain(RpcReplyPort<()>),
     /// Leave agents no more time.
@@ -112,7 +116,7 @@ impl Hosted {
 
 /// What the actors below the node are made of.
 struct Parts {
-    dial: Dial,
+    coordinators: Coordinators,
     keeper: KeeperCommand,
     ttl: Duration,
     /// How employees' agents run, and how many at once.
@@ -133,18 +137,15 @@ pub(crate) struct State {
     settled: VecDeque<AttemptKey>,
     /// The highest epoch seen of each run.
     epochs: BTreeMap<RunId, Epoch>,
-    /// Runs that the coordinator at the other end owns.
-    owned: BTreeSet<RunId>,
     /// Commits on their way, each with the epoch that it goes under.
     deliveries: BTreeMap<AttemptKey, (Epoch, AbortOnDropHandle<()>)>,
     forgetting: BTreeSet<AttemptKey>,
     takings: BTreeMap<AttemptKey, AbortOnDropHandle<()>>,
     pushes: Arc<Semaphore>,
-    linked: bool,
     draining: Option<Vec<RpcReplyPort<()>>>,
     /// Why there is no room for another attempt, if so.
     short: Option<String>,
-    _watch: AbortOnDropHandle<()>,
+    _watches: [AbortOnDropHandle<()>; 2],
 }
 
 impl Actor for Node {
@@ -158,11 +159,12 @@ impl Actor for Node {
         arguments: Arguments,
     ) -> Result<State, ActorProcessingErr> {
         let Arguments { home, incarnation, parts, ended, epochs, left, room, short } = arguments;
+        let coordinators = parts.coordinators.clone();
         let watch = room::watch(room.clone(), parts.pool.clone(), short.clone(), myself.clone());
         let (children, world) =
             Children::start(&myself, &home, incarnation, (parts, room), short.is_some()).await?;
         let mut state = State {
-            myself,
+            myself: myself.clone(),
             home,
             world,
             children,
@@ -170,15 +172,13 @@ impl Actor for Node {
             ended,
             settled: VecDeque::new(),
             epochs,
-            owned: BTreeSet::new(),
             deliveries: BTreeMap::new(),
             forgetting: BTreeSet::new(),
             takings: BTreeMap::new(),
             pushes: Arc::new(Semaphore::new(PUSHES)),
-            linked: false,
             draining: None,
             short,
-            _watch: watch,
+            _watches: [watch, follow(coordinators, myself)],
         };
         for (stored, folder, mirrors) in left {
             state.take_in(stored, folder, mirrors, LossCause::Process, "its node's process ended".to_owned());
@@ -193,13 +193,17 @@ impl Actor for Node {
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            Msg::Heard(word, _permit) => state.heard(*word).await,
-            Msg::NewPeer => state.owned.clear(),
-            Msg::Link(linked) => state.linked = linked,
-            Msg::Started(key) => state.say(ToCoordinator::Started(key)),
+            Msg::Heard(from, word, _permit) => state.heard(from, *word).await,
+            Msg::NewPeer(coordinator) => state.world.peers.disown(&coordinator),
+            Msg::Link(coordinator, up) => state.children.links.set_up(&coordinator, up),
+            Msg::Peers(there) => {
+                state.world.peers.set(there.clone());
+                state.children.links.follow(&there).await?;
+            }
+            Msg::Started(key) => state.say_of(key.run, ToCoordinator::Started(key)),
             Msg::Refused { key, reason } => {
                 state.live.remove(&key);
-                state.say(ToCoordinator::Refused { key, reason });
+                state.say_of(key.run, ToCoordinator::Refused { key, reason });
             }
             Msg::Kept { key, pushed } => {
                 state.live.remove(&key);
@@ -226,7 +230,7 @@ impl Actor for Node {
                 state.short = short;
                 state.offer();
             }
-            Msg::Reclaim(run, epoch) => state.claimed(run, epoch).await,
+            Msg::Reclaim(from, run, epoch) => state.claimed(from, run, epoch).await,
             Msg::Drain(reply) => {
                 state.draining.get_or_insert_default().push(reply);
                 state.children.tell_all(|| crate::employee::Msg::Drain);
@@ -259,9 +263,28 @@ impl Actor for Node {
     }
 }
 
+/// Tells the node which coordinators there are, now and whenever that changes.
+fn follow(mut coordinators: Coordinators, node: ActorRef<Msg>) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        loop {
+            let there = coordinators.borrow_and_update().clone();
+            if node.send_message(Msg::Peers(there)).is_err() || coordinators.changed().await.is_err() {
+                return;
+            }
+        }
+    }))
+}
+
 impl State {
-    fn say(&self, word: ToCoordinator) {
-        self.children.link(link::Msg::Say(Box::new(word)));
+    fn say(&self, to: &CoordinatorId, word: ToCoordinator) {
+        self.children.links.tell(to, link::Msg::Say(Box::new(word)));
+    }
+
+    /// Says something of a run to its owner. Where there is none, the next one asks for all of it.
+    fn say_of(&self, run: RunId, word: ToCoordinator) {
+        if let Some(owner) = self.world.peers.owner(run) {
+            self.say(&owner, word);
+        }
     }
 
     /// Why nothing new is taken, if so.
@@ -280,14 +303,12 @@ impl State {
         self.children.offer(closed);
     }
 
-    /// Tells the end of an attempt to the owner of its run, if that is at the other end of the link,
-    /// or brings over its commit first.
+    /// Tells the end of an attempt to the owner of its run, if there is one, or brings over its commit
+    /// first.
     fn tell(&mut self, key: &AttemptKey) {
-        if !self.owned.contains(&key.run) {
-            return;
-        }
+        let Some(owner) = self.world.peers.owner(key.run) else { return };
         match self.ended.get(key) {
-            Some(true) => self.children.link(link::Msg::Report(key.clone())),
+            Some(true) => self.children.links.tell(&owner, link::Msg::Report(key.clone())),
             Some(false) => self.deliver(key.clone()),
             None => {}
         }
@@ -301,7 +322,7 @@ impl State {
         }
         let delivering = recover::deliver(
             self.home.clone(),
-            self.world.dial.clone(),
+            self.world.peers.dial(key.run),
             self.world.outbox.clone(),
             self.pushes.clone(),
             (key.clone(), epoch),
@@ -347,7 +368,7 @@ impl State {
             }
             None => {
                 self.live.remove(&key);
-                self.say(ToCoordinator::Refused { key, reason: why.to_owned() });
+                self.say_of(key.run, ToCoordinator::Refused { key, reason: why.to_owned() });
             }
         }
     }
@@ -367,8 +388,9 @@ impl State {
     /// Answers who waits for the node to be drained, once it is.
     fn settle_drain(&mut self) {
         // Ends of runs that nobody owns stay in the outbox until somebody claims them.
-        let owed = self.ended.keys().any(|key| self.owned.contains(&key.run));
-        let over = self.live.is_empty() && !(owed && self.linked);
+        let reachable =
+            |run| self.world.peers.owner(run).is_some_and(|owner| self.children.links.is_up(&owner));
+        let over = self.live.is_empty() && !self.ended.keys().any(|key| reachable(key.run));
         if over && let Some(waiting) = &mut self.draining {
             for reply in waiting.drain(..) {
                 // Who has left needs no answer.

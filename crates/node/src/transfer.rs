@@ -47,9 +47,14 @@ impl Dial {
         Self(Arc::new(dial))
     }
 
+    /// Makes one, for as long as it takes.
+    pub(crate) fn make(&self) -> Dialling {
+        (self.0)()
+    }
+
     /// Makes one, within half a minute.
     pub(crate) async fn connect(&self) -> Result<Way, Trouble> {
-        match tokio::time::timeout(PATIENCE, (self.0)()).await {
+        match tokio::time::timeout(PATIENCE, self.make()).await {
             Ok(Ok(channel)) => Ok(channel),
             Ok(Err(error)) => Err(Trouble::Passing(format!("can't reach the coordinator: {error}"))),
             Err(_) => Err(Trouble::Passing("the coordinator does not answer".to_owned())),

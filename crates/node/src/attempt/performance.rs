@@ -59,7 +59,7 @@ impl Job {
         };
         let (grown, growing) = watch::channel(());
         let key = self.stored.assign.key.clone();
-        let follower = Follower::start(self.world.dial.clone(), key, self.folder.log(), growing);
+        let follower = Follower::start(self.world.peers.dial(key.run), key, self.folder.log(), growing);
         let mut output = Logged { log, grown };
         if let Some(started) = self.started.take() {
             started();

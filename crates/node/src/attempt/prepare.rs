@@ -57,7 +57,8 @@ impl Job {
 
     async fn fetch(&mut self) -> Result<(), Failure> {
         let (world, assign) = (self.world.clone(), self.stored.assign.clone());
-        let fetching = world.mirrors.ensure(&world.dial, &assign.repository, assign.key.run, &assign.base);
+        let dial = world.peers.dial(assign.key.run);
+        let fetching = world.mirrors.ensure(&dial, &assign.repository, assign.key.run, &assign.base);
         tokio::select! {
             biased;
             halt = self.halting.told() => Err(Failure::Halted(halt)),
@@ -90,7 +91,8 @@ impl Job {
             return;
         };
         let (world, assign) = (&self.world, &self.stored.assign);
-        let fetched = world.mirrors.ensure(&world.dial, &assign.repository, assign.key.run, commit).await;
+        let dial = world.peers.dial(assign.key.run);
+        let fetched = world.mirrors.ensure(&dial, &assign.repository, assign.key.run, commit).await;
         let (worktree, named, of) = (worktree.clone(), name.clone(), commit.clone());
         let shown = match fetched {
             Ok(()) => {

@@ -8,19 +8,20 @@ use std::{
 };
 
 use ensemble_core::{
-    ids::{EmployeeId, Incarnation},
+    ids::{CoordinatorId, EmployeeId, Incarnation},
     link::AttemptKey,
     message::What,
 };
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 
-use super::{Msg, State};
+use super::{Msg, State, links::Links};
 use crate::{
     Home,
     attempt::{Performer, World},
     employee::{self, Employee},
-    link::{self, CoordinatorLink, Offer},
+    link::Offer,
     outbox::{Outbox, OutboxHandle},
+    peers::Peers,
     restart::Restarts,
     room::Room,
 };
@@ -49,7 +50,7 @@ impl Desk {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Child {
     Desk(Desk),
-    Link,
+    Link(CoordinatorId),
     Outbox,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Children {
     /// All that there is to offer.
     offer: Offer,
     desks: BTreeMap<Desk, (employee::Arguments, Option<ActorRef<employee::Msg>>)>,
-    link: (link::Arguments, Option<ActorRef<link::Msg>>),
+    pub(super) links: Links,
     outbox: Option<ActorCell>,
     restarts: BTreeMap<Child, Restarts>,
 }
@@ -75,7 +76,7 @@ impl Children {
         let (outbox, _) = Actor::spawn_linked(None, Outbox, home.own().outbox(), cell.clone()).await?;
         let handle = OutboxHandle::new(outbox.clone());
         let world = Arc::new(World {
-            dial: parts.dial.clone(),
+            peers: Peers::default(),
             mirrors: home.own().mirrors().clone(),
             outbox: handle.clone(),
             keeper: parts.keeper,
@@ -94,25 +95,16 @@ impl Children {
             let (actor, _) = Actor::spawn_linked(None, Employee, arguments.clone(), cell.clone()).await?;
             desks.insert(desk, (arguments, Some(actor)));
         }
-        let arguments = link::Arguments {
-            node: node.clone(),
-            outbox: handle,
-            dial: parts.dial,
-            ttl: parts.ttl,
-            incarnation,
-            offer: if closed { offer.none() } else { offer.clone() },
-        };
-        let (link, _) = Actor::spawn_linked(None, CoordinatorLink, arguments.clone(), cell).await?;
+        let now = if closed { offer.none() } else { offer.clone() };
+        let links = Links::new(node.clone(), handle, parts.ttl, incarnation, now);
         let outbox = Some(outbox.get_cell());
-        let link = (arguments, Some(link));
-        Ok((Self { offer, desks, link, outbox, restarts: BTreeMap::new() }, world))
+        Ok((Self { offer, desks, links, outbox, restarts: BTreeMap::new() }, world))
     }
 
     /// Offers all that there is, or nothing for this reason.
     pub(super) fn offer(&mut self, closed: Option<String>) {
         let offer = if closed.is_some() { self.offer.none() } else { self.offer.clone() };
-        self.link.0.offer = offer.clone();
-        self.link(link::Msg::Offer(offer, closed.unwrap_or_default()));
+        self.links.offer(&offer, &closed.unwrap_or_default());
     }
 
     /// Who takes this: of the instances that are there, the one that has least to do.
@@ -149,12 +141,6 @@ impl Children {
         }
     }
 
-    pub(super) fn link(&self, message: link::Msg) {
-        if let Some(actor) = &self.link.1 {
-            let _ = actor.send_message(message);
-        }
-    }
-
     /// Notes that an actor has ended; which one it was.
     fn lose(&mut self, who: &ActorCell) -> Option<Child> {
         let id = who.get_id();
@@ -162,9 +148,8 @@ impl Children {
             self.outbox = None;
             return Some(Child::Outbox);
         }
-        if self.link.1.as_ref().is_some_and(|actor| actor.get_id() == id) {
-            self.link.1 = None;
-            return Some(Child::Link);
+        if let Some(coordinator) = self.links.lose(who) {
+            return Some(Child::Link(coordinator));
         }
         let mut desks = self.desks.iter_mut();
         let (desk, (_, actor)) =
@@ -192,6 +177,14 @@ impl State {
     /// node ends with it if that has happened too often.
     pub(super) fn child_ended(&mut self, who: &ActorCell, why: &str) -> Result<(), ActorProcessingErr> {
         let Some(child) = self.children.lose(who) else { return Ok(()) };
+        if let Child::Link(coordinator) = &child
+            && !self.world.peers.knows(coordinator)
+        {
+            tracing::info!(%coordinator, "a coordinator is gone");
+            self.children.links.drop(coordinator);
+            self.world.peers.disown(coordinator);
+            return Ok(());
+        }
         tracing::error!(?child, why, "a part of the node has failed");
         let restarts = self.children.restarts.entry(child.clone()).or_default();
         let pause = restarts.grant(Instant::now()).ok_or("a part of the node fails again and again")?;
@@ -222,14 +215,9 @@ impl State {
                 self.children.outbox = Some(actor.get_cell());
                 self.world.outbox.replace(actor);
             }
-            Child::Link => {
-                // The new machine knows nothing of the numbers of the old one.
+            Child::Link(coordinator) => {
                 let incarnation = self.home.next_incarnation()?;
-                let (arguments, place) = &mut self.children.link;
-                arguments.incarnation = incarnation;
-                let (actor, _) = Actor::spawn_linked(None, CoordinatorLink, arguments.clone(), cell).await?;
-                *place = Some(actor);
-                self.linked = false;
+                self.children.links.restart(&coordinator, incarnation).await?;
             }
             Child::Desk(desk) => {
                 if let Some((arguments, place)) = self.children.desks.get_mut(&desk) {

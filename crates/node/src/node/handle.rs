@@ -15,7 +15,8 @@ use ractor::{Actor, ActorRef};
 
 use super::{Arguments, Hosted, Msg, Node, Parts};
 use crate::{
-    Dial, Error, Home, KeeperCommand, attempt::blocking, pool::Pool, recover, room::Room, store::Store,
+    Coordinators, Error, Home, KeeperCommand, attempt::blocking, pool::Pool, recover, room::Room,
+    store::Store,
 };
 
 /// How long after its time a drained node may still take to put away what its agents left.
@@ -34,8 +35,8 @@ pub struct Config {
     pub keeper: KeeperCommand,
     /// The length of a link's lease.
     pub link_ttl: Duration,
-    /// How connections to the coordinator are made.
-    pub dial: Dial,
+    /// The coordinators that there are; the node offers itself to each.
+    pub coordinators: Coordinators,
 }
 
 /// The way to a running node. The node runs on when this is dropped.
@@ -47,20 +48,20 @@ pub struct NodeHandle {
     home: Weak<Home>,
 }
 
-/// Starts a node: it takes over what its directories hold, dials the coordinator and offers itself.
+/// Starts a node: it takes over what its directories hold, dials the coordinators and offers itself.
 /// Must be called within a tokio runtime; returns before there is a link.
 ///
 /// # Errors
 /// When a directory or an outbox can't be read or written.
 pub async fn start(config: Config) -> Result<NodeHandle, Error> {
-    let Config { home, team, check_slots, keeper, link_ttl, dial } = config;
+    let Config { home, team, check_slots, keeper, link_ttl, coordinators } = config;
     let home = Arc::new(home);
     let (id, held) = (home.id().clone(), Arc::downgrade(&home));
     let employees = able(&team);
     let slots = employees.values().map(Hosted::all_slots).fold(check_slots, u32::saturating_add);
     let arguments = blocking(move || {
         let pool = Pool::open(home.own().idle(), slots as usize, home.own().lock())?;
-        take_over(home, Parts { dial, keeper, ttl: link_ttl, employees, check_slots, pool })
+        take_over(home, Parts { coordinators, keeper, ttl: link_ttl, employees, check_slots, pool })
     });
     let arguments = arguments.await?;
     let incarnation = arguments.incarnation;
@@ -166,6 +167,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::{Dial, one_coordinator};
 
     fn team() -> Team {
         Team {
@@ -192,7 +194,10 @@ mod tests {
             check_slots: 1,
             keeper: KeeperCommand { program: "false".into(), args: Vec::new() },
             link_ttl: Duration::from_secs(3),
-            dial: Dial::new(|| Box::pin(async { Err("nobody is there".into()) })),
+            coordinators: one_coordinator(
+                "nobody".parse().unwrap(),
+                Dial::new(|| Box::pin(async { Err("nobody is there".into()) })),
+            ),
         };
         start(config).await.unwrap()
     }
@@ -209,8 +214,9 @@ mod tests {
     async fn a_part_that_fails_is_started_again() {
         let data = tempfile::tempdir().unwrap();
         let node = lonely(data.path()).await;
+        // Outbox, checks, link.
+        until(|| node.node.get_children().len() == 3).await;
         let before = node.node.get_children();
-        assert_eq!(before.len(), 3, "outbox, checks, link");
         for child in &before {
             child.kill();
         }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ensemble_core::{
-    ids::{Epoch, RunId},
+    ids::{CoordinatorId, Epoch, RunId},
     link::AttemptKey,
     message::{Assign, Inventory, ToCoordinator, ToNode},
 };
@@ -27,18 +27,18 @@ enum Unfit {
 }
 
 impl State {
-    pub(super) async fn heard(&mut self, word: ToNode) {
+    pub(super) async fn heard(&mut self, from: CoordinatorId, word: ToNode) {
         match word {
-            ToNode::Claimed { run, epoch } => self.claimed(run, epoch).await,
-            ToNode::Assign(assign) => self.assigned(*assign).await,
+            ToNode::Claimed { run, epoch } => self.claimed(from, run, epoch).await,
+            ToNode::Assign(assign) => self.assigned(from, *assign).await,
             ToNode::Stop(key) => self.stop(key),
             ToNode::Receipt(key) => self.receipt(key),
         }
     }
 
     /// A coordinator owns a run: it hears what there is of it, and then every end.
-    pub(super) async fn claimed(&mut self, run: RunId, epoch: Epoch) {
-        match self.admit(run, epoch).await {
+    pub(super) async fn claimed(&mut self, from: CoordinatorId, run: RunId, epoch: Epoch) {
+        match self.admit(&from, run, epoch).await {
             Ok(()) => {}
             Err(why @ Unfit::Superseded(..)) => {
                 return tracing::warn!(%run, %why, "a claim is not believed");
@@ -49,7 +49,7 @@ impl State {
                 let myself = self.myself.clone();
                 drop(tokio::spawn(async move {
                     tokio::time::sleep(AGAIN).await;
-                    let _ = myself.send_message(Msg::Reclaim(run, epoch));
+                    let _ = myself.send_message(Msg::Reclaim(from, run, epoch));
                 }));
                 return;
             }
@@ -58,13 +58,8 @@ impl State {
         let running = self.live.keys().filter(of_run).cloned().collect();
         let ended: Vec<_> = self.ended.keys().filter(of_run).cloned().collect();
         let speaks_for = self.home.all().map(|held| held.id().clone()).collect();
-        self.say(ToCoordinator::Inventory(Inventory {
-            run,
-            epoch,
-            running,
-            ended: ended.clone(),
-            speaks_for,
-        }));
+        let inventory = Inventory { run, epoch, running, ended: ended.clone(), speaks_for };
+        self.say(&from, ToCoordinator::Inventory(inventory));
         for key in ended {
             self.tell(&key);
         }
@@ -72,7 +67,7 @@ impl State {
 
     /// Takes an owner's epoch for the run's; a lower one than before is refused. Waits for the local
     /// disk alone, and only when an epoch is new.
-    async fn admit(&mut self, run: RunId, epoch: Epoch) -> Result<(), Unfit> {
+    async fn admit(&mut self, from: &CoordinatorId, run: RunId, epoch: Epoch) -> Result<(), Unfit> {
         let known = self.epochs.get(&run).copied().unwrap_or_default();
         if epoch < known {
             return Err(Unfit::Superseded(epoch, known));
@@ -82,25 +77,25 @@ impl State {
             noted.map_err(Unfit::Unnoted)?;
             self.epochs.insert(run, epoch);
         }
-        self.owned.insert(run);
+        self.world.peers.own(run, from.clone());
         Ok(())
     }
 
-    async fn assigned(&mut self, assign: Assign) {
+    async fn assigned(&mut self, from: CoordinatorId, assign: Assign) {
         let key = assign.key.clone();
         if self.live.contains_key(&key) || self.ended.contains_key(&key) || self.settled.contains(&key) {
             return;
         }
         let desk = match self.closed() {
             Some(why) => Err(why),
-            None => match self.admit(key.run, assign.epoch).await {
+            None => match self.admit(&from, key.run, assign.epoch).await {
                 Ok(()) => self.children.desk_for(&assign.what, &self.live),
                 Err(unfit) => Err(unfit.to_string()),
             },
         };
         let desk = match desk {
             Ok(desk) => desk,
-            Err(reason) => return self.say(ToCoordinator::Refused { key, reason }),
+            Err(reason) => return self.say(&from, ToCoordinator::Refused { key, reason }),
         };
         let folder = self.home.own().folder(&key);
         let stored = Stored { began_ms: clock::wall_ms(), assign };

@@ -12,7 +12,7 @@ mod coordinator;
 use std::{process::ExitCode, time::Duration};
 
 use ensemble_core::{
-    message::{How, ToCoordinator},
+    message::{Assign, How, ToCoordinator},
     run::fact::LossCause,
 };
 use libtest_mimic::{Arguments, Trial};
@@ -62,7 +62,8 @@ fn expected(point: &str) -> &'static [End] {
 
 /// Has an attempt carried out whose working copy waits for the next one.
 async fn leave_a_working_copy(bench: &Bench) {
-    let first = bench.hand_out(bench.work(4)).await;
+    // Of another task: an attempt's ref is set once.
+    let first = bench.hand_out(Assign { key: bench.key("page", 4), ..bench.work(4) }).await;
     let is_first = |word: &ToCoordinator| matches!(word, ToCoordinator::Ended(ended) if ended.key == first);
     let ended =
         bench.coordinator.wait("the first end", |inner| inner.heard.iter().any(is_first).then_some(()));

@@ -16,7 +16,7 @@ use ensemble_core::{
     run::fact::Report,
     team::{Backend, Budget, CoordinatorSpec, Employee, Exec, Gate, PlanChecks, Team},
 };
-use ensemble_node::{Config, Dial, Home, KeeperCommand, NodeHandle};
+use ensemble_node::{Config, Dial, Home, KeeperCommand, NodeHandle, one_coordinator};
 
 use crate::coordinator::{Coordinator, PATIENCE};
 
@@ -177,7 +177,7 @@ pub fn config(data: &Path, script: &str, dial: Dial) -> Config {
         check_slots: 1,
         keeper: KeeperCommand { program, args: vec!["keeper".into()] },
         link_ttl: Duration::from_secs(3),
-        dial,
+        coordinators: one_coordinator("bench".parse().unwrap(), dial),
     }
 }
 

@@ -1,16 +1,17 @@
 //! What a node makes of broken links, absent coordinators and its own death.
 
-use std::{fs, path::Path, process::ExitCode, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, process::ExitCode, time::Duration};
 
 use ensemble_core::{
-    ids::Epoch,
+    ids::{CoordinatorId, Epoch},
     message::{Assign, Ended, How, ToNode},
     outcome::Ending,
     run::fact::LossCause,
 };
-use ensemble_node::Dial;
+use ensemble_node::{Config, Dial};
 use ensemble_proto::door::open;
 use hyper_util::rt::TokioIo;
+use tokio::sync::watch;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Endpoint;
 
@@ -54,6 +55,37 @@ pub async fn an_end_waits_for_its_receipt_across_a_restart() {
     assert_eq!((inventory.running, inventory.ended), (vec![], vec![key.clone()]));
     assert_eq!(bench.coordinator.end(&key).await, first);
     bench.until("the attempt is cleared away", || bench.attempts().is_empty()).await;
+}
+
+pub async fn a_run_moves_to_another_coordinator_with_its_agents() {
+    let bench = Bench::new();
+    let (first, second) = (bench.coordinator.clone(), Coordinator::new(&bench.path("coordinator.git"), 7));
+    let there = [("first", first.dial()), ("second", second.dial())];
+    let there = BTreeMap::from(there.map(|(id, dial)| (id.parse::<CoordinatorId>().unwrap(), dial)));
+    let (peers, coordinators) = watch::channel(there);
+    let config = bench.config(&format!("echo code > api.py; {WAIT}"), first.dial());
+    let _node = ensemble_node::start(Config { coordinators, ..config }).await.unwrap();
+    let key = bench.hand_out(bench.work(5)).await;
+    first.started(&key).await;
+
+    second.attached().await;
+    second.say(ToNode::Claimed { run: bench.run, epoch: Epoch(2) });
+    assert_eq!(second.inventory().await.running, std::slice::from_ref(&key));
+    fs::write(bench.path("go"), "").unwrap();
+    let How::Report(report) = second.end(&key).await.how else { panic!() };
+    assert_eq!(report.outcome.ending, Ending::Done);
+    assert_eq!(first.inner().ends(&key).count(), 0, "told to who does not own the run");
+
+    // One that has left the directory is kept while it can be heard, and not dialled when it can't.
+    peers.send_modify(|there| drop(there.remove("first")));
+    let attachments = first.inner().attachments;
+    first.hang_up();
+    let late = Assign { key: bench.key("late", 9), epoch: Epoch(2), ..bench.work(9) };
+    let late_key = late.key.clone();
+    second.say(ToNode::Assign(Box::new(late)));
+    second.end(&late_key).await;
+    assert_eq!(first.inner().attachments, attachments);
+    bench.until("both attempts are cleared away", || bench.attempts().is_empty()).await;
 }
 
 pub async fn a_drained_node_hands_back_what_its_agents_had() {

@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         attempts::a_base_that_nobody_has_costs_no_attempt,
         failures::a_broken_link_loses_nothing,
         failures::an_end_waits_for_its_receipt_across_a_restart,
+        failures::a_run_moves_to_another_coordinator_with_its_agents,
         failures::a_drained_node_hands_back_what_its_agents_had,
         failures::a_killed_node_leaves_no_agent_and_its_successor_captures,
         failures::a_commit_that_is_never_taken_is_a_loss,
