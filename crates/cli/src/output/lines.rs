@@ -168,6 +168,8 @@ impl Narrator {
             Fact::Retried { task: None, .. } => {
                 one("retry all that failed, is blocked by itself or was stopped".to_owned())
             }
+            Fact::Paused => one("pause requested: what runs finishes, nothing new starts".to_owned()),
+            Fact::Resumed => one("resumed".to_owned()),
             Fact::Waiting { reason } => one(format!("waiting: {}", wait(*reason))),
             Fact::Ended { state, reason, .. } => one(ended(*state, reason)),
             // The first claim follows the submission; a later one means that an owner was lost.
@@ -342,6 +344,7 @@ fn wait(reason: WaitReason) -> &'static str {
     match reason {
         WaitReason::Blocked => "only blocked tasks are left",
         WaitReason::Budget => "the budget is spent",
+        WaitReason::Paused => "the run is paused",
     }
 }
 

@@ -134,6 +134,7 @@ fn reason(state: &State) -> String {
             " (only blocked ones are left)".to_owned()
         }
         (Some(ensemble_core::run::fact::WaitReason::Budget), _) => " (the budget is spent)".to_owned(),
+        (Some(ensemble_core::run::fact::WaitReason::Paused), _) => " (paused)".to_owned(),
         (None, "") => String::new(),
         (None, reason) => format!(" ({})", one_line(reason)),
     }

@@ -34,6 +34,12 @@ pub enum Refusal {
     /// The task can't be stopped: it has already ended or its result is being merged.
     #[error("it has already ended, or its result is being merged")]
     TooLate,
+    /// The run is paused already.
+    #[error("it is paused already")]
+    Paused,
+    /// Only a paused run can be resumed.
+    #[error("it is not paused")]
+    NotPaused,
     /// The state does not allow it now.
     #[error("the state of the run does not allow it now: {0}")]
     NotNow(&'static str),
@@ -58,8 +64,8 @@ pub fn admit(state: &State, fact: &Fact) -> Result<(), Refusal> {
         },
         Fact::Reported { at, .. } | Fact::Lost { at, .. } => live(state, at).map(drop),
         Fact::CheckDispatched { of, check, command, commit, .. } => {
-            let checks =
-                state.checks(of).filter(|_| !state.stopping || of.task.is_some()).ok_or(Refusal::Stale)?;
+            let held = state.stopping || state.paused;
+            let checks = state.checks(of).filter(|_| !held || of.task.is_some()).ok_or(Refusal::Stale)?;
             let open =
                 checks.each.get(*command as usize).is_some_and(|check| check.state == CheckState::Open);
             expect(open && *check == checks.last.next() && *commit == checks.commit)
@@ -86,6 +92,9 @@ pub fn admit(state: &State, fact: &Fact) -> Result<(), Refusal> {
         Fact::Merged { task, attempt, commit, .. } => admit_merged(state, task, *attempt, commit),
         Fact::StopRequested { task } => admit_stop(state, task.as_ref()),
         Fact::Retried { task, .. } => admit_retry(state, task.as_ref()),
+        Fact::Paused => admit_pause(state),
+        Fact::Resumed if state.paused => Ok(()),
+        Fact::Resumed => Err(Refusal::NotPaused),
         Fact::Waiting { reason } => expect(super::decide::wait_reason(state) == Some(*reason)),
         Fact::Ended { state: end, head, .. } => expect(
             super::decide::end(state).is_some_and(|(due, _)| due == *end)
@@ -189,6 +198,17 @@ fn admit_stop(state: &State, task: Option<&TaskId>) -> Result<(), Refusal> {
         (_, Some(attempt)) if attempt.stopping => Err(Refusal::TooLate),
         (TaskState::Dispatched | TaskState::Running, Some(_)) => Ok(()),
         _ => Err(Refusal::TooLate),
+    }
+}
+
+fn admit_pause(state: &State) -> Result<(), Refusal> {
+    if state.ended.is_some() {
+        return Err(Refusal::Over);
+    }
+    match (state.stopping, state.paused) {
+        (true, _) => Err(Refusal::NotNow("the run is being stopped")),
+        (_, true) => Err(Refusal::Paused),
+        _ => Ok(()),
     }
 }
 

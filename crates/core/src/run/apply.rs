@@ -39,12 +39,15 @@ impl State {
             Fact::StopRequested { task: None } => self.stop_run(touched),
             Fact::StopRequested { task: Some(task) } => self.stop_task(task, touched),
             Fact::Retried { task, prompt } => self.retry(task.as_ref(), prompt.as_ref(), touched),
+            Fact::Paused => self.pause(true, touched),
+            Fact::Resumed => self.pause(false, touched),
             Fact::Waiting { reason } => self.waiting = Some(*reason),
             Fact::Ended { state, reason, .. } => {
                 self.ended = Some(*state);
                 self.ended_ms = Some(entry.time_ms);
                 self.end_reason.clone_from(reason);
                 self.final_checks = None;
+                self.paused = false;
                 touched.all = true;
             }
             other => self.change_attempt(other, entry, touched),
@@ -112,8 +115,15 @@ impl State {
         }
     }
 
+    fn pause(&mut self, paused: bool, touched: &mut Touched) {
+        self.paused = paused;
+        self.waiting = None;
+        touched.all = true;
+    }
+
     fn stop_run(&mut self, touched: &mut Touched) {
         self.stopping = true;
+        self.paused = false;
         self.waiting = None;
         touched.all = true;
         // What has not begun first, so that nothing is called blocked by what is stopped with it.

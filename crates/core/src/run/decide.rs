@@ -1,6 +1,8 @@
 //! What follows from a state without asking anybody: the next merge, an acceptance with nothing to
 //! merge, the end. The owner stores these as facts like any other.
 
+use std::collections::BTreeSet;
+
 use super::{
     fact::{EndState, Fact, WaitReason},
     state::{Stage, State, TaskState},
@@ -53,7 +55,7 @@ pub(super) fn end(state: &State) -> Option<(EndState, String)> {
     }
     if state.counts.pending > 0 {
         // S21: with nothing under way and nothing to start, waiting would never end.
-        let stuck = state.budget_left() && state.duties.is_empty();
+        let stuck = state.budget_left() && !state.paused && state.duties.is_empty();
         return stuck.then(|| (EndState::Failed, "tasks are left, and none of them can start".to_owned()));
     }
     if let Some(failure) = &state.check_failure {
@@ -87,6 +89,10 @@ fn named(state: &State, which: TaskState) -> String {
 /// For what the run must begin to wait now, if it must.
 pub(super) fn wait_reason(state: &State) -> Option<WaitReason> {
     let counts = &state.counts;
+    if state.paused && state.ended.is_none() && state.waiting.is_none() && counts.active() == 0 {
+        // A check of the merged tree that runs is waited for like an attempt.
+        return state.duties.get(&None).is_none_or(BTreeSet::is_empty).then_some(WaitReason::Paused);
+    }
     if state.ended.is_some()
         || state.waiting.is_some()
         || !state.planned

@@ -110,6 +110,9 @@ fn of_run(state: &State, into: &mut BTreeSet<Duty>) {
     {
         let of = CheckOf { task: None, attempt: AttemptNumber(state.check_rounds) };
         of_checks(&of, checks, into);
+        if state.paused {
+            into.retain(|duty| !matches!(duty, Duty::GrantCheck { .. }));
+        }
     }
 }
 
@@ -131,6 +134,7 @@ pub(super) fn may_start(state: &State, ix: TaskIx) -> bool {
         && state.planned
         && state.ended.is_none()
         && !state.stopping
+        && !state.paused
         && state.budget_left()
         && task.spec.exclusive.iter().all(|name| !state.held.contains_key(name))
 }

@@ -192,6 +192,10 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt: Option<Text>,
     },
+    /// Somebody wants nothing new to start; what runs finishes.
+    Paused,
+    /// Somebody wants a paused run to go on.
+    Resumed,
     /// Nothing can go on until a person does something.
     Waiting {
         /// For what.
@@ -323,6 +327,8 @@ pub enum WaitReason {
     Blocked,
     /// The budget is spent.
     Budget,
+    /// Somebody paused the run, and nothing of it runs any more.
+    Paused,
 }
 
 /// How a run ended.
@@ -360,6 +366,8 @@ impl Fact {
             Self::Conflicted { .. } => "conflicted",
             Self::StopRequested { .. } => "stop_requested",
             Self::Retried { .. } => "retried",
+            Self::Paused => "paused",
+            Self::Resumed => "resumed",
             Self::Waiting { .. } => "waiting",
             Self::Ended { .. } => "ended",
         }

@@ -75,6 +75,8 @@ pub struct State {
     pub check_output: Text,
     /// Whether somebody wants the whole run to stop.
     pub stopping: bool,
+    /// Whether somebody wants nothing new to start.
+    pub paused: bool,
     /// For what the run waits, if it does.
     pub waiting: Option<WaitReason>,
     /// How the run ended, if it did.
@@ -164,6 +166,7 @@ impl State {
             check_failure: None,
             check_output: Text::default(),
             stopping: false,
+            paused: false,
             waiting: None,
             ended: None,
             end_reason: String::new(),

@@ -241,6 +241,10 @@ fn reason(state: &State) -> Option<String> {
     let why = &state.end_reason;
     let task = |which| first(state, which).map_or_else(String::new, |id| format!(" {id}"));
     match (state.ended, state.waiting) {
+        (None, None) if state.paused => Some(format!(
+            "it is being paused: what runs finishes, then `ensemble resume {}` goes on",
+            state.run
+        )),
         (Some(EndState::Delivered), _) | (None, None) => None,
         (Some(EndState::Failed), _) if state.check_failure.is_some() => {
             Some(format!("{why}; {retry}` checks again"))
@@ -249,6 +253,9 @@ fn reason(state: &State) -> Option<String> {
             Some(format!("{why}; {retry}{}` tries again", task(TaskState::Failed)))
         }
         (Some(EndState::Stopped), _) => Some(format!("{why}; {retry}` goes on")),
+        (None, Some(WaitReason::Paused)) => {
+            Some(format!("it was paused; `ensemble resume {}` goes on", state.run))
+        }
         (None, Some(WaitReason::Budget)) => {
             Some(format!("the budget is spent ({}); {retry}` grants it once more", spent(state)))
         }

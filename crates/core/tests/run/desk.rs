@@ -250,8 +250,12 @@ impl Desk {
     /// Starts the task and loses it.
     pub fn lose(&mut self, task: &str, cause: LossCause) {
         self.start(task);
-        let at = self.at(task);
-        self.put(Fact::Lost { at, cause, capture: None, reason: String::new() });
+        self.lost(task, cause);
+    }
+
+    /// The attempt under way is lost.
+    pub fn lost(&mut self, task: &str, cause: LossCause) {
+        self.put(Fact::Lost { at: self.at(task), cause, capture: None, reason: String::new() });
         self.decide();
     }
 
@@ -318,6 +322,16 @@ impl Desk {
 
     pub fn retry(&mut self, task: Option<&str>) {
         self.put(retried(task));
+        self.decide();
+    }
+
+    pub fn pause(&mut self) {
+        self.put(Fact::Paused);
+        self.decide();
+    }
+
+    pub fn resume(&mut self) {
+        self.put(Fact::Resumed);
         self.decide();
     }
 

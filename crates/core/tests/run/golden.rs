@@ -274,3 +274,19 @@ fn every_kind_of_fact_is_in_a_stored_journal() {
     let missing: Vec<&&str> = kinds.iter().filter(|kind| !stored.contains(**kind)).collect();
     assert!(missing.is_empty(), "no stored journal has these: {missing:?}");
 }
+
+#[test]
+fn pause_and_resume() {
+    replays("pause_and_resume", || {
+        let mut desk = Desk::new("a; b; c: a");
+        desk.start("a");
+        desk.pause();
+        desk.report("a", Ending::Done, "The first");
+        desk.merge("a");
+        desk.resume();
+        desk.start("b");
+        desk.pause();
+        desk.lost("b", LossCause::Interrupted);
+        desk
+    });
+}

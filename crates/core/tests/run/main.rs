@@ -8,6 +8,7 @@ mod checks;
 mod desk;
 mod golden;
 mod invariants;
+mod pauses;
 mod properties;
 mod stops;
 mod stories;

@@ -94,6 +94,8 @@ fn a_step() -> impl Strategy<Value = Step> {
         1 => Just(Step::StopRun),
         3 => any::<u16>().prop_map(|task| Step::RetryTask { task }),
         3 => Just(Step::RetryRun),
+        2 => Just(Step::Pause),
+        3 => Just(Step::Resume),
         1 => any::<bool>().prop_map(|embedded| Step::Crash { embedded }),
     ]
 }
@@ -128,13 +130,14 @@ fn in_parts(stops: impl Strategy<Value = Option<u16>>) -> impl Strategy<Value = 
     (0..=TASKS, stops).prop_map(|(first, stopped)| Parts { first, stopped })
 }
 
-/// Retries until the run is delivered. Every budget lets at least one attempt through, so each round
+/// Resumes and retries until the run is delivered. Every budget lets at least one attempt through, so each round
 /// gets at least one task further.
 fn repair(world: &mut World) {
     for _ in 0..(2 * TASKS + 4) {
         if world.desk.state.ended == Some(EndState::Delivered) {
             return;
         }
+        world.step(&Step::Resume);
         world.step(&Step::RetryRun);
         world.settle();
     }
@@ -234,6 +237,8 @@ fn the_worlds_reach_every_fact_and_every_refusal() {
         "conflicted",
         "stop_requested",
         "retried",
+        "paused",
+        "resumed",
         "waiting",
         "ended",
     ];
@@ -248,6 +253,8 @@ fn the_worlds_reach_every_fact_and_every_refusal() {
         "it depends on",
         "already ended",
         "being stopped",
+        "paused already",
+        "not paused",
         "can't start",
         "can't do the task",
         "checks come before",

@@ -41,6 +41,10 @@ pub enum Step {
     RetryTask { task: u16 },
     /// Somebody retries the run.
     RetryRun,
+    /// Somebody pauses the run.
+    Pause,
+    /// Somebody lets it go on.
+    Resume,
     /// The coordinator's process dies; with `embedded` all attempts die with it.
     Crash { embedded: bool },
 }
@@ -76,6 +80,8 @@ impl World {
                 self.ask(*task, |task| Fact::Retried { task, prompt: Some("Again".into()) })
             }
             Step::RetryRun => self.offer(Fact::Retried { task: None, prompt: None }),
+            Step::Pause => self.offer(Fact::Paused),
+            Step::Resume => self.offer(Fact::Resumed),
             Step::Crash { embedded } => self.crash(*embedded),
         }
     }
@@ -400,6 +406,8 @@ fn once(fact: &Fact) -> bool {
         Fact::Claimed { .. }
             | Fact::StopRequested { .. }
             | Fact::Retried { .. }
+            | Fact::Paused
+            | Fact::Resumed
             | Fact::Waiting { .. }
             | Fact::Ended { .. }
     )

@@ -204,3 +204,13 @@ fn losses_conflicts_and_waits_say_why() {
     let wait = Fact::Waiting { reason: WaitReason::Blocked };
     assert_eq!(tell(&mut narrator, 9, vec![wait]), ["waiting: only blocked tasks are left"]);
 }
+
+#[test]
+fn a_pause_and_its_end_are_told() {
+    let mut narrator = narrator();
+    let wait = Fact::Waiting { reason: WaitReason::Paused };
+    let lines = tell(&mut narrator, 2, vec![Fact::Paused, wait, Fact::Resumed]);
+    let expected =
+        ["pause requested: what runs finishes, nothing new starts", "waiting: the run is paused", "resumed"];
+    assert_eq!(lines, expected);
+}
