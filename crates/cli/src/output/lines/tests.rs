@@ -208,9 +208,9 @@ fn losses_conflicts_and_waits_say_why() {
 #[test]
 fn a_pause_and_its_end_are_told() {
     let mut narrator = narrator();
+    let asked = tell(&mut narrator, 4, vec![Fact::Paused]);
+    assert_eq!(asked, ["pause requested: what runs finishes, nothing new starts"]);
     let wait = Fact::Waiting { reason: WaitReason::Paused };
-    let lines = tell(&mut narrator, 2, vec![Fact::Paused, wait, Fact::Resumed]);
-    let expected =
-        ["pause requested: what runs finishes, nothing new starts", "waiting: the run is paused", "resumed"];
-    assert_eq!(lines, expected);
+    assert_eq!(tell(&mut narrator, 5, vec![wait]), ["waiting: the run is paused"]);
+    assert_eq!(tell(&mut narrator, 6, vec![Fact::Resumed]), ["resumed"]);
 }
