@@ -5,6 +5,7 @@ use ensemble_core::{
     ids::{CommitId, Epoch},
     run::{
         State,
+        fact::WaitReason,
         state::{RunState, Task, TaskState, Why, attempt_ref},
     },
 };
@@ -130,11 +131,9 @@ fn head(state: &State, now: u64) -> Vec<String> {
 
 fn reason(state: &State) -> String {
     match (&state.waiting, state.end_reason.as_str()) {
-        (Some(ensemble_core::run::fact::WaitReason::Blocked), _) => {
-            " (only blocked ones are left)".to_owned()
-        }
-        (Some(ensemble_core::run::fact::WaitReason::Budget), _) => " (the budget is spent)".to_owned(),
-        (Some(ensemble_core::run::fact::WaitReason::Paused), _) => " (paused)".to_owned(),
+        (Some(WaitReason::Blocked), _) => " (only blocked ones are left)".to_owned(),
+        (Some(WaitReason::Budget), _) => " (the budget is spent)".to_owned(),
+        (Some(WaitReason::Paused), _) => " (paused)".to_owned(),
         (None, "") => String::new(),
         (None, reason) => format!(" ({})", one_line(reason)),
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    duty::may_start,
+    duty::{may_check, may_start},
     fact::{AttemptRef, CheckRef, Dispatch, EndState, Fact},
     state::{Attempt, Check, CheckState, Stage, State, Task, TaskState, Why},
 };
@@ -64,8 +64,7 @@ pub fn admit(state: &State, fact: &Fact) -> Result<(), Refusal> {
         },
         Fact::Reported { at, .. } | Fact::Lost { at, .. } => live(state, at).map(drop),
         Fact::CheckDispatched { of, check, command, commit, .. } => {
-            let held = state.stopping || state.paused;
-            let checks = state.checks(of).filter(|_| !held || of.task.is_some()).ok_or(Refusal::Stale)?;
+            let checks = state.checks(of).filter(|_| may_check(state, of)).ok_or(Refusal::Stale)?;
             let open =
                 checks.each.get(*command as usize).is_some_and(|check| check.state == CheckState::Open);
             expect(open && *check == checks.last.next() && *commit == checks.commit)

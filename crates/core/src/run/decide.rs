@@ -1,8 +1,6 @@
 //! What follows from a state without asking anybody: the next merge, an acceptance with nothing to
 //! merge, the end. The owner stores these as facts like any other.
 
-use std::collections::BTreeSet;
-
 use super::{
     fact::{EndState, Fact, WaitReason},
     state::{Stage, State, TaskState},
@@ -89,16 +87,14 @@ fn named(state: &State, which: TaskState) -> String {
 /// For what the run must begin to wait now, if it must.
 pub(super) fn wait_reason(state: &State) -> Option<WaitReason> {
     let counts = &state.counts;
-    if state.paused && state.ended.is_none() && state.waiting.is_none() && counts.active() == 0 {
-        // A check of the merged tree that runs is waited for like an attempt.
-        return state.duties.get(&None).is_none_or(BTreeSet::is_empty).then_some(WaitReason::Paused);
+    if state.ended.is_some() || state.waiting.is_some() || state.stopping || counts.active() > 0 {
+        return None;
     }
-    if state.ended.is_some()
-        || state.waiting.is_some()
-        || !state.planned
-        || state.stopping
-        || counts.active() > 0
-    {
+    if state.paused {
+        // A check of the merged tree that runs is waited for like an attempt.
+        return (!state.duties.contains_key(&None)).then_some(WaitReason::Paused);
+    }
+    if !state.planned {
         return None;
     }
     if counts.pending > 0 {

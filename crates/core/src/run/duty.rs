@@ -109,10 +109,7 @@ fn of_run(state: &State, into: &mut BTreeSet<Duty>) {
         && let Some(checks) = &state.final_checks
     {
         let of = CheckOf { task: None, attempt: AttemptNumber(state.check_rounds) };
-        of_checks(&of, checks, into);
-        if state.paused {
-            into.retain(|duty| !matches!(duty, Duty::GrantCheck { .. }));
-        }
+        of_checks(state, &of, checks, into);
     }
 }
 
@@ -139,6 +136,12 @@ pub(super) fn may_start(state: &State, ix: TaskIx) -> bool {
         && task.spec.exclusive.iter().all(|name| !state.held.contains_key(name))
 }
 
+/// Whether a check may be dispatched now. What belongs to an attempt is finished with it; the merged
+/// tree is checked only while the run goes on.
+pub(super) fn may_check(state: &State, of: &CheckOf) -> bool {
+    of.task.is_some() || !(state.stopping || state.paused)
+}
+
 fn of_attempt(state: &State, ix: TaskIx, attempt: &Attempt, into: &mut BTreeSet<Duty>) {
     let number = attempt.dispatch.attempt;
     match &attempt.stage {
@@ -148,8 +151,8 @@ fn of_attempt(state: &State, ix: TaskIx, attempt: &Attempt, into: &mut BTreeSet<
         Stage::Assigned | Stage::Working => {
             into.insert(Duty::Attempt { task: ix, attempt: number, token: attempt.token });
         }
-        Stage::Checking(_, checks) => of_checks(&check_of(state, ix, number), checks, into),
-        Stage::Gating(_, prepared) => of_checks(&check_of(state, ix, number), &prepared.checks, into),
+        Stage::Checking(_, checks) => of_checks(state, &check_of(state, ix, number), checks, into),
+        Stage::Gating(_, prepared) => of_checks(state, &check_of(state, ix, number), &prepared.checks, into),
         Stage::Queued(_) => {}
         Stage::Ordered(report, ours) => {
             if let Some(delivery) = &report.delivery {
@@ -168,17 +171,17 @@ fn check_of(state: &State, ix: TaskIx, attempt: AttemptNumber) -> CheckOf {
     CheckOf { task: Some(state.task(ix).spec.id.clone()), attempt }
 }
 
-fn of_checks(of: &CheckOf, checks: &Checks, into: &mut BTreeSet<Duty>) {
+fn of_checks(state: &State, of: &CheckOf, checks: &Checks, into: &mut BTreeSet<Duty>) {
     for (command, check) in (0_u32..).zip(&checks.each) {
         match &check.state {
-            CheckState::Open => {
+            CheckState::Open if may_check(state, of) => {
                 let attempt = checks.before.0 + check.tries + 1;
                 into.insert(Duty::GrantCheck { of: of.clone(), command, attempt });
             }
             CheckState::Live { number, token, .. } => {
                 into.insert(Duty::Check { of: of.clone(), check: *number, token: *token });
             }
-            CheckState::Passed => {}
+            CheckState::Open | CheckState::Passed => {}
         }
     }
 }

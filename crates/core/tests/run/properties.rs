@@ -130,8 +130,8 @@ fn in_parts(stops: impl Strategy<Value = Option<u16>>) -> impl Strategy<Value = 
     (0..=TASKS, stops).prop_map(|(first, stopped)| Parts { first, stopped })
 }
 
-/// Resumes and retries until the run is delivered. Every budget lets at least one attempt through, so each round
-/// gets at least one task further.
+/// Resumes and retries until the run is delivered. Every budget lets at least one attempt through, so
+/// each round gets at least one task further.
 fn repair(world: &mut World) {
     for _ in 0..(2 * TASKS + 4) {
         if world.desk.state.ended == Some(EndState::Delivered) {

@@ -133,7 +133,7 @@ fn idle_time_between_two_stretches_is_not_counted() {
 #[test]
 fn a_question_is_shown_and_answered_with_a_prompt() {
     let asked = reported(at("api", 1, 4), Ending::Blocked, "Which currency?", None);
-    let wait = Fact::Waiting { reason: ensemble_core::run::fact::WaitReason::Blocked };
+    let wait = Fact::Waiting { reason: WaitReason::Blocked };
     let state = state(&["api"], vec![dispatched("api", 1, "back"), asked, wait]);
     let lines = summary(&state, &home());
     let next = [
