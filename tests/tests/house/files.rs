@@ -11,7 +11,7 @@ const TEST_LIMIT: usize = 600;
 /// Where tests may sleep, how often, and why. Everybody else waits with one of these helpers for a
 /// condition: a sleep that is long enough on one machine is a flaky test on another.
 const SLEEPS: [(&str, usize, &str); 7] = [
-    ("crates/agent/tests/processes.rs", 2, "its helpers that wait for a condition"),
+    ("crates/agent/tests/processes/bench.rs", 2, "its helpers that wait for a condition"),
     ("crates/node/src/node/handle.rs", 2, "its helper, and a loop that kills until the node ends"),
     ("crates/node/tests/node/bench.rs", 1, "its helper"),
     ("crates/node/tests/node/coordinator.rs", 2, "its helper, and the clock of the coordinator played"),

@@ -3,27 +3,28 @@
 //! environment, by which whatever is left of it is found. Linux only, as the keeper is.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod bench;
+
 use std::{
-    collections::BTreeMap,
-    ffi::OsString,
     fs,
-    path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
+    path::Path,
+    process::{ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
+use bench::{
+    Bench, PATIENCE, block_on, environment_with, finish, keeper_command, never, run_until, stdout, until,
+    until_exists,
+};
 use ensemble_agent::{
-    ALLOWED, Backend, Cancellation, Error, Exec, Exit, KeeperCommand, LogFile, LogReader, Request, Stream,
-    Turn, TurnEnd, Wish, cancellation, environment, keeper, lock_is_free, run, wait_until_free,
+    Backend, Error, Exec, Exit, LogFile, LogReader, Request, Stream, Turn, Wish, keeper, lock_is_free, run,
+    wait_until_free,
 };
 use ensemble_core::outcome::Ending;
 use libtest_mimic::{Arguments, Trial};
 
 /// Exit code of our node when a fault point fired.
 const FAULT: u8 = 3;
-const MARK: &str = "ENSEMBLE_TEST_MARK";
-/// No test waits longer than this for anything.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -70,125 +71,6 @@ fn main() -> ExitCode {
 
 /// A test, told whether the keeper may make a cgroup.
 type Test = fn(bool);
-
-/// An attempt's directory and a mark of its own.
-struct Bench {
-    dir: tempfile::TempDir,
-    mark: String,
-    cgroup: bool,
-}
-
-impl Bench {
-    fn new(cgroup: bool) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let mark = dir.path().file_name().unwrap().to_str().unwrap().to_owned();
-        Self { dir, mark, cgroup }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn env(&self) -> BTreeMap<String, OsString> {
-        let set = BTreeMap::from([(MARK.to_owned(), self.mark.clone())]);
-        environment(ALLOWED, &set, &[], |name| std::env::var_os(name))
-    }
-
-    fn turn(&self, command: &[&str]) -> Turn {
-        Turn {
-            keeper: keeper_command(),
-            command: command.iter().map(|part| (*part).to_owned()).collect(),
-            env: self.env(),
-            dir: self.dir.path().to_owned(),
-            stdin: Vec::new(),
-            lock: self.path("lock"),
-            time_limit: Duration::from_secs(60),
-            grace: Duration::from_secs(5),
-            cgroup: self.cgroup,
-        }
-    }
-
-    fn sh(&self, script: &str) -> Turn {
-        self.turn(&["sh", "-c", script])
-    }
-
-    /// A node of its own process that runs `script`.
-    fn node(&self, script: &str) -> Command {
-        let mut node = Command::new(std::env::current_exe().unwrap());
-        node.arg("node").arg(self.dir.path()).args([&self.mark, &self.cgroup.to_string(), script]);
-        node.stdin(Stdio::null());
-        node
-    }
-
-    /// Processes that carry our mark, dead ones not counted.
-    fn marked(&self) -> Vec<u32> {
-        let wanted = format!("{MARK}={}", self.mark);
-        let pids = fs::read_dir("/proc")
-            .unwrap()
-            .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
-        pids.filter(|pid: &u32| {
-            let env = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            env.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes())
-        })
-        .collect()
-    }
-
-    fn assert_nothing_left(&self) {
-        assert_eq!(self.marked(), Vec::<u32>::new(), "processes left");
-        assert!(lock_is_free(&self.path("lock")), "the lock is held");
-    }
-}
-
-fn keeper_command() -> KeeperCommand {
-    KeeperCommand { program: std::env::current_exe().unwrap(), args: vec!["keeper".into()] }
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
-}
-
-fn never() -> Cancellation {
-    cancellation().1
-}
-
-fn finish(turn: Turn) -> TurnEnd {
-    block_on(run(turn, &mut |_, _: &[u8]| {}, never())).unwrap()
-}
-
-fn stdout(end: &TurnEnd) -> String {
-    String::from_utf8(end.stdout.to_bytes()).unwrap()
-}
-
-/// Waits until `holds`; panics when that takes too long.
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-async fn until_exists(path: &Path) {
-    let started = Instant::now();
-    while !path.exists() {
-        assert!(started.elapsed() < PATIENCE, "waited in vain for {}", path.display());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-/// Runs `turn` and wishes `wish` as soon as the file `sign` is there.
-fn run_until(turn: Turn, sign: &Path, wish: Wish) -> TurnEnd {
-    block_on(async {
-        let (canceller, cancellation) = cancellation();
-        let mut ignore = |_: Stream, _: &[u8]| {};
-        let going = run(turn, &mut ignore, cancellation);
-        let wishing = async {
-            until_exists(sign).await;
-            canceller.wish(wish);
-        };
-        tokio::join!(going, wishing).0.unwrap()
-    })
-}
 
 /// Forks twice, traps what can be trapped, makes sessions of its own, holds its output open.
 const RUNAWAY: &str = r#"
@@ -359,11 +241,10 @@ fn a_dropped_turn_is_a_killed_turn(cgroup: bool) {
 fn node() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(2).collect();
     let [dir, mark, cgroup, script] = args.as_slice() else { return ExitCode::from(2) };
-    let set = BTreeMap::from([(MARK.to_owned(), mark.clone())]);
     let turn = Turn {
         keeper: keeper_command(),
         command: ["sh", "-c", script].map(str::to_owned).to_vec(),
-        env: environment(ALLOWED, &set, &[], |name| std::env::var_os(name)),
+        env: environment_with(mark),
         dir: dir.into(),
         stdin: Vec::new(),
         lock: Path::new(dir).join("lock"),
@@ -516,7 +397,7 @@ fn exec_reads_the_result_file(cgroup: bool) {
         session: None,
         worktree: bench.dir.path().to_owned(),
         attempt: attempt.clone(),
-        env: bench.env(),
+        env: environment_with(&bench.mark),
         time_limit: Duration::from_secs(60),
     };
     let exec = |script: &str| Exec {
