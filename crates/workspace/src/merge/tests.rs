@@ -190,15 +190,20 @@ mod random {
             .prop_map(|lines| lines.iter().flat_map(|l| format!("{l}\n").into_bytes()).collect())
     }
 
-    /// Lines that no other path has: git would take the same bytes elsewhere for a rename.
+    /// Nine lines, some of them changed or gone. No other path has them, or git would take a move for
+    /// a rename; none is there twice, so that every algorithm finds the same differences (git's merge
+    /// and this one use two).
     fn lines_of(path: &'static str) -> impl Strategy<Value = Vec<u8>> {
         let usual: String = (0..9).map(|n| format!("{path} {n}\n")).collect();
-        let lines = prop::collection::vec(0..9, 0..12);
-        let other =
-            lines.prop_map(move |all| all.iter().map(|n| format!("{path} {n}\n")).collect::<String>());
-        let appended = usual.clone() + "last\n";
-        let prepended = "first\n".to_owned() + &usual;
-        prop_oneof![16 => Just(usual), 2 => Just(appended), 2 => Just(prepended), 1 => other]
+        let line = prop_oneof![3 => Just(Some(0)), 1 => Just(None), 1 => (1..3).prop_map(Some)];
+        let other = prop::collection::vec(line, 9).prop_map(move |all| {
+            let kept = all.iter().enumerate().filter_map(|(n, version)| version.map(|v| (n, v)));
+            kept.map(|(n, v)| if v == 0 { format!("{path} {n}\n") } else { format!("{path} {n}, {v}\n") })
+                .collect()
+        });
+        let appended = usual.clone() + path + " last\n";
+        let prepended = path.to_owned() + " first\n" + &usual;
+        prop_oneof![16 => Just(usual), 2 => Just(appended), 2 => Just(prepended), 1 => Just(String::new()), 4 => other]
             .prop_map(String::into_bytes)
     }
 
@@ -210,7 +215,7 @@ mod random {
                 32 => lines_of(path).prop_map(move |bytes| vec![(path.to_owned(), bytes)]),
                 2 => lines_of(path).prop_map(move |bytes| vec![(format!("{path}:100755"), bytes)]),
                 1 => lines_of(below).prop_map(move |bytes| vec![(below.to_owned(), bytes)]),
-                1 => prop::sample::select(vec![b'0', b'1']).prop_map(move |n| vec![(format!("{path}:120000"), vec![n])]),
+                1 => (0..2).prop_map(move |n| vec![(format!("{path}:120000"), format!("{path}{n}").into_bytes())]),
             ]
         };
         (file("a", "a/x"), file("b", "b/x"), file("d/e", "d/e/x"), file("d/f", "d/f/x"))
